@@ -306,7 +306,13 @@ impl Operation {
                 return self.failed(category, "somebody changed it meanwhile; looking again");
             }
             Category::Forbidden => {}
-            _ => return self.failed(category, &said(status)),
+            Category::Invalid
+            | Category::ImmutableField
+            | Category::QuotaExceeded
+            | Category::AdmissionDenied
+            | Category::NamespaceTerminating
+            | Category::Transient
+            | Category::Internal => return self.failed(category, &said(status)),
         }
         let (plural, status_of) = (kinds::plural(self.kind), matches!(self.kind, Watched::Memcached));
         let (verb, what) = match missing_verb(status) {

@@ -176,7 +176,7 @@ impl Plan {
     fn all() -> Vec<Self> {
         let mut plans = Vec::new();
         for (at, (phase, target)) in POINTS.into_iter().enumerate() {
-            for (of, fault) in Fault::ALL.into_iter().enumerate() {
+            for (of, fault) in Fault::of_objects().enumerate() {
                 for lasting in [Lasting::Once, Lasting::UntilCleared] {
                     let sampled = (at + of) % SAMPLE == 0;
                     if lasting == Lasting::Once || sampled {

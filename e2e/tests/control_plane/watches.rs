@@ -19,20 +19,6 @@ const NAME: &str = "cache";
 /// Not every resource needs this kind.
 const STATEFUL_SETS: &str = ChildKind::StatefulSet.plural();
 const KINDS: [&str; 6] = ["memcacheds", "deployments", STATEFUL_SETS, "services", "secrets", "pods"];
-/// What a list or a watch can meet: it changes nothing, so that nothing can be done without an answer.
-const FAULTS: [Fault; 11] = [
-    Fault::Forbidden,
-    Fault::Quota,
-    Fault::Conflict,
-    Fault::Gone,
-    Fault::Invalid,
-    Fault::TooMany,
-    Fault::Internal,
-    Fault::Unavailable,
-    Fault::Reset,
-    Fault::Silence,
-    Fault::Garbage,
-];
 
 fn lasting(at: usize) -> Lasting {
     if at.is_multiple_of(2) { Lasting::Once } else { Lasting::UntilCleared }
@@ -128,7 +114,7 @@ async fn lane(space: &Space, kind: &'static str, verb: Verb) -> Result<usize> {
     let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
     await_ready(space, NAME).await?;
     operator.end().await?;
-    for (at, (fault, memory)) in FAULTS.into_iter().zip(65..).enumerate() {
+    for (at, (fault, memory)) in Fault::of_lists().zip(65..).enumerate() {
         let verbs: &'static [Verb] = if verb == Verb::List { &[Verb::List] } else { &[Verb::Watch] };
         let aim = Aim { verbs, resource: kind, name: String::new(), fault, lasting: lasting(at) };
         let described = format!("{aim:?}");
@@ -141,7 +127,7 @@ async fn lane(space: &Space, kind: &'static str, verb: Verb) -> Result<usize> {
         let writes = requests.of_children()?;
         ensure!(writes == writes_of_an_edit(kind), "{described}: wrote {writes:?} instead of one edit");
     }
-    Ok(FAULTS.len())
+    Ok(Fault::of_lists().count())
 }
 
 #[tokio::test]

@@ -13,7 +13,6 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator::api::MemcachedStatus;
 use memcached_operator::cli::yaml;
 use memcached_operator::kernel::event::SeenRollout;
-use memcached_operator::kernel::failure::Category;
 use memcached_operator::kernel::object::{ChildKind, Key};
 use memcached_operator::kernel::rollout_budget::TurnState;
 use memcached_operator::kernel::status::conditions::Reason;
@@ -108,8 +107,8 @@ fn blocked(problem: BlockingProblem) -> StatusInputs<'static> {
     StatusInputs { blocking_problem: Some(problem), pending: vec!["Service"], ..steady() }
 }
 
-fn denied(category: Category) -> StatusInputs<'static> {
-    blocked(BlockingProblem::Denied { category, message: "no".into() })
+fn denied(reason: Reason) -> StatusInputs<'static> {
+    blocked(BlockingProblem::Denied { reason, message: "no".into() })
 }
 
 fn with(deployment: RolloutProgress) -> StatusInputs<'static> {
@@ -179,9 +178,9 @@ fn none_wanted() -> RolloutProgress {
 /// States that count as failed only after a while.
 fn refused() -> [StatusInputs<'static>; 4] {
     [
-        denied(Category::Forbidden),
-        denied(Category::QuotaExceeded),
-        denied(Category::AdmissionDenied),
+        denied(Reason::Forbidden),
+        denied(Reason::QuotaExceeded),
+        denied(Reason::AdmissionDenied),
         told(|seen| seen.replica_failure = Some("no".into())),
     ]
 }

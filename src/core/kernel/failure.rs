@@ -47,6 +47,37 @@ impl Category {
             Self::Internal => "internal",
         }
     }
+
+    /// Whether a write that failed so may have been stored all the same.
+    #[must_use]
+    pub const fn may_be_stored(self) -> bool {
+        match self {
+            Self::Transient => true,
+            Self::Invalid
+            | Self::ImmutableField
+            | Self::Conflict
+            | Self::Forbidden
+            | Self::QuotaExceeded
+            | Self::AdmissionDenied
+            | Self::NamespaceTerminating
+            | Self::Internal => false,
+        }
+    }
+
+    /// Whether after a write that failed so nobody knows what is stored: it may have been stored, or somebody else wrote.
+    #[must_use]
+    pub const fn leaves_doubt(self) -> bool {
+        match self {
+            Self::Transient | Self::Conflict => true,
+            Self::Invalid
+            | Self::ImmutableField
+            | Self::Forbidden
+            | Self::QuotaExceeded
+            | Self::AdmissionDenied
+            | Self::NamespaceTerminating
+            | Self::Internal => false,
+        }
+    }
 }
 
 /// A failed request.

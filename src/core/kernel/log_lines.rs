@@ -60,13 +60,17 @@ pub fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<LogLine>
 pub fn of_failure(failure: &Failure, before: Option<&Backoff>, after: Option<&Backoff>) -> LogLine {
     let attempts = after.map_or(1, |after| after.attempts);
     let is_known = before.is_some_and(|before| before.failure == *failure);
-    let level = match failure.category {
-        Category::NamespaceTerminating => LogLevel::Debug,
-        Category::Conflict | Category::Transient if attempts < LASTING => LogLevel::Debug,
-        Category::Conflict | Category::Transient => LogLevel::Warn,
-        _ if is_known => LogLevel::Debug,
-        _ => LogLevel::Warn,
+    let is_worth_a_warning = match failure.category {
+        Category::NamespaceTerminating => false,
+        Category::Conflict | Category::Transient => attempts >= LASTING,
+        Category::Invalid
+        | Category::ImmutableField
+        | Category::Forbidden
+        | Category::QuotaExceeded
+        | Category::AdmissionDenied
+        | Category::Internal => !is_known,
     };
+    let level = if is_worth_a_warning { LogLevel::Warn } else { LogLevel::Debug };
     line(level, format!("{} ({})", failure.message, failure.category.label()))
 }
 

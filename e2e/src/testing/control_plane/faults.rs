@@ -11,11 +11,12 @@ use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;
 use serde_json::json;
+use strum::VariantArray;
 
 use super::transport::{Answer, Call, Forward, Interposer, Verb};
 
 /// Ways in which a request fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum Fault {
     /// 403 of RBAC.
     Forbidden,
@@ -47,20 +48,51 @@ pub enum Fault {
 
 impl Fault {
     /// All faults that a request about one object can meet.
-    pub const ALL: [Self; 12] = [
-        Self::Forbidden,
-        Self::Quota,
-        Self::Conflict,
-        Self::Invalid,
-        Self::TooMany,
-        Self::Internal,
-        Self::Unavailable,
-        Self::Reset,
-        Self::ResetAfterwards,
-        Self::Silence,
-        Self::SilenceAfterwards,
-        Self::Garbage,
-    ];
+    pub fn of_objects() -> impl Iterator<Item = Self> {
+        Self::VARIANTS.iter().copied().filter(|fault| fault.is_of_objects())
+    }
+
+    /// All faults that a list or a watch can meet.
+    pub fn of_lists() -> impl Iterator<Item = Self> {
+        Self::VARIANTS.iter().copied().filter(|fault| fault.is_of_lists())
+    }
+
+    /// Only a list or a watch begins at a version that may be too old.
+    fn is_of_objects(self) -> bool {
+        match self {
+            Self::Gone => false,
+            Self::Forbidden
+            | Self::Quota
+            | Self::Conflict
+            | Self::Invalid
+            | Self::TooMany
+            | Self::Internal
+            | Self::Unavailable
+            | Self::Reset
+            | Self::ResetAfterwards
+            | Self::Silence
+            | Self::SilenceAfterwards
+            | Self::Garbage => true,
+        }
+    }
+
+    /// A list or a watch changes nothing, so that nothing can be done without an answer.
+    fn is_of_lists(self) -> bool {
+        match self {
+            Self::ResetAfterwards | Self::SilenceAfterwards => false,
+            Self::Forbidden
+            | Self::Quota
+            | Self::Conflict
+            | Self::Gone
+            | Self::Invalid
+            | Self::TooMany
+            | Self::Internal
+            | Self::Unavailable
+            | Self::Reset
+            | Self::Silence
+            | Self::Garbage => true,
+        }
+    }
 
     /// Whether the request is carried out all the same.
     pub fn is_done(self) -> bool {

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize, Serialize};
-use strum::EnumCount;
+use strum::{EnumCount, VariantArray};
 
 use crate::api::spec::Workload;
 use crate::api::word::Word;
@@ -58,7 +58,20 @@ impl TryFrom<String> for Key {
 }
 
 /// The kinds of children, in the order in which a pass looks at them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, EnumCount)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    EnumCount,
+    VariantArray,
+)]
 pub enum ChildKind {
     /// networking.k8s.io/v1.
     NetworkPolicy,
@@ -80,16 +93,15 @@ pub enum ChildKind {
 
 impl ChildKind {
     /// Every kind of child.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::NetworkPolicy,
-        Self::Service,
-        Self::ConfigMap,
-        Self::Deployment,
-        Self::StatefulSet,
-        Self::PodDisruptionBudget,
-        Self::HorizontalPodAutoscaler,
-        Self::ServiceMonitor,
-    ];
+    pub const ALL: [Self; Self::COUNT] = {
+        let mut all = [Self::NetworkPolicy; Self::COUNT];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = Self::VARIANTS[at];
+            at += 1;
+        }
+        all
+    };
 
     /// The kinds that run pods, of which a resource has one, and two while one takes the place of the other.
     pub const WORKLOADS: [Self; 2] = [Self::Deployment, Self::StatefulSet];
@@ -250,20 +262,22 @@ impl Watched {
         }
     }
 
-    /// Every watched kind.
-    pub const ALL: [Self; Self::COUNT - 1 + ChildKind::COUNT] = [
-        Self::Memcached,
-        Self::Child(ChildKind::NetworkPolicy),
-        Self::Child(ChildKind::Service),
-        Self::Child(ChildKind::ConfigMap),
-        Self::Child(ChildKind::Deployment),
-        Self::Child(ChildKind::StatefulSet),
-        Self::Child(ChildKind::PodDisruptionBudget),
-        Self::Child(ChildKind::HorizontalPodAutoscaler),
-        Self::Child(ChildKind::ServiceMonitor),
-        Self::Secret,
-        Self::Pod,
-    ];
+    /// Every watched kind: for each the compiler asks which one comes after it.
+    pub const ALL: [Self; Self::COUNT - 1 + ChildKind::COUNT] = {
+        let mut all = [Self::Memcached; Self::COUNT - 1 + ChildKind::COUNT];
+        let mut at = 1;
+        while at < all.len() {
+            all[at] = match all[at - 1] {
+                Self::Memcached => Self::Child(ChildKind::ALL[0]),
+                Self::Child(_) if at <= ChildKind::COUNT => Self::Child(ChildKind::ALL[at - 1]),
+                Self::Child(_) => Self::Secret,
+                // The last one has none after it.
+                Self::Secret | Self::Pod => Self::Pod,
+            };
+            at += 1;
+        }
+        all
+    };
 
     /// Whether nothing can be done before it was listed once; see [`ChildKind::is_required`].
     #[must_use]
@@ -373,6 +387,13 @@ mod tests {
         assert_eq!(servers.known_as(key("-servers")), None);
         assert_eq!(Watched::Secret.known_as(key("tls")), Some(key("tls")));
     }
+
+    #[test]
+    fn every_watched_kind_stands_once_among_all_in_the_order_of_their_declaration() {
+        assert!(Watched::ALL.windows(2).all(|two| two[0] < two[1]), "{:?}", Watched::ALL);
+        assert_eq!((Watched::ALL[0], Watched::ALL.last()), (Watched::Memcached, Some(&Watched::Pod)));
+    }
+
     #[test]
     fn the_range_of_a_scope_has_the_keys_of_its_namespaces_and_no_others() {
         let key = |namespace: &str, name: &str| Key { namespace: namespace.into(), name: name.into() };

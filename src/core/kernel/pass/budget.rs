@@ -10,7 +10,7 @@ use super::view::View;
 use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
 use crate::kernel::event::Unavailable;
-use crate::kernel::failure::{Category, Failure};
+use crate::kernel::failure::Failure;
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::{RolloutTurn, TurnState};
 use crate::kernel::rollout_cause::RolloutCause;
@@ -169,6 +169,6 @@ impl View<'_> {
     fn unanswered(&self) -> Option<&Failure> {
         let backoff = self.resource.slot(self.resource.workload()).backoff.as_deref()?;
         let waits = backoff.retry_at.is_some_and(|at| self.now < at);
-        (waits && backoff.failure.category == Category::Transient).then_some(&backoff.failure)
+        (waits && backoff.failure.category.may_be_stored()).then_some(&backoff.failure)
     }
 }

@@ -12,7 +12,6 @@ use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
 use crate::kernel::event::SeenPod;
-use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
@@ -199,10 +198,8 @@ impl<'a> View<'a> {
     /// is not known until the watch shows the status or a later write is answered.
     #[must_use]
     pub fn knows_status(&self) -> bool {
-        let in_doubt = |it: &Backoff| {
-            matches!(it.failure.category, Category::Transient | Category::Conflict)
-                && it.sent == self.attempt_at_status()
-        };
+        let in_doubt =
+            |it: &Backoff| it.failure.category.leaves_doubt() && it.sent == self.attempt_at_status();
         !self.resource.backoff.as_deref().is_some_and(in_doubt)
     }
 

@@ -402,12 +402,20 @@ fn failed(
             let slot = resource.slot_mut(kind);
             // If the watch has shown the conflicting write in the meantime, the child need not be read.
             let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
-            slot.must_read = failure.category == Category::Conflict && is_news;
-            if failure.category != Category::Conflict {
-                slot.on_create_without_conflict();
-            }
-            if failure.category == Category::Invalid {
-                slot.on_invalid_apply(attempt.body);
+            slot.must_read = false;
+            match failure.category {
+                Category::Conflict => slot.must_read = is_news,
+                Category::Invalid => {
+                    slot.on_create_without_conflict();
+                    slot.on_invalid_apply(attempt.body);
+                }
+                Category::ImmutableField
+                | Category::Forbidden
+                | Category::QuotaExceeded
+                | Category::AdmissionDenied
+                | Category::NamespaceTerminating
+                | Category::Transient
+                | Category::Internal => slot.on_create_without_conflict(),
             }
             let before = slot.backoff.take();
             let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);

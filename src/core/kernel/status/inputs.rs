@@ -113,8 +113,8 @@ pub enum BlockingProblem {
     SecretUnreadable(String),
     /// A child was refused by `Forbidden`, `QuotaExceeded` or `AdmissionDenied`.
     Denied {
-        /// The category: one of the three.
-        category: Category,
+        /// The reason: one of the three.
+        reason: Reason,
         /// What was refused, and what to do.
         message: String,
     },
@@ -136,9 +136,9 @@ impl BlockingProblem {
         match category {
             Category::Invalid => Self::InvalidSpec(message),
             Category::ImmutableField => Self::ImmutableField(message),
-            Category::Forbidden | Category::QuotaExceeded | Category::AdmissionDenied => {
-                Self::Denied { category, message }
-            }
+            Category::Forbidden => Self::Denied { reason: Reason::Forbidden, message },
+            Category::QuotaExceeded => Self::Denied { reason: Reason::QuotaExceeded, message },
+            Category::AdmissionDenied => Self::Denied { reason: Reason::AdmissionDenied, message },
             Category::Conflict
             | Category::Transient
             | Category::Internal

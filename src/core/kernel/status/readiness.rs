@@ -14,7 +14,6 @@ use super::rollout_progress::RolloutProgress;
 use super::unfinished::unfinished;
 use crate::api::reason::{Reason, Type};
 use crate::api::status::BudgetedRollout;
-use crate::kernel::failure::Category;
 use crate::kernel::rollout_budget::{RolloutTurn, TurnState};
 
 /// How long requests may be refused before the resource counts as stalled: most refusals end when a quota is raised or
@@ -195,13 +194,8 @@ impl<'a> ReadinessPhase<'a> {
 /// The reason and the words of a refusal; `None` if nothing is refused.
 #[must_use]
 pub fn refusal<'a>(inputs: &'a StatusInputs<'_>) -> Option<(Reason, &'a str)> {
-    if let Some(BlockingProblem::Denied { category, message }) = &inputs.blocking_problem {
-        let reason = match category {
-            Category::QuotaExceeded => Reason::QuotaExceeded,
-            Category::AdmissionDenied => Reason::AdmissionDenied,
-            _ => Reason::Forbidden,
-        };
-        return Some((reason, message));
+    if let Some(BlockingProblem::Denied { reason, message }) = &inputs.blocking_problem {
+        return Some((*reason, message));
     }
     let message = inputs.rollout.as_ref()?.replica_failure()?;
     Some((Reason::ReplicaFailure, message))

@@ -7,9 +7,9 @@ use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::event::SeenRollout;
-use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::rollout_budget::{RolloutTurn, TurnState};
+use memcached_operator_core::kernel::status::conditions::Reason;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{
     BlockingProblem, MissingSecret, StatusInputs, next_change, status, template_generation,
@@ -24,7 +24,7 @@ const OURS: [&str; 7] = ["Available", "Progressing", "Degraded", "Ready", "Recon
 const FOREIGN: [&str; 2] = ["Audited", "Signed"];
 
 fn blocking_problems() -> impl Strategy<Value = Option<BlockingProblem>> {
-    let denied = |category| Some(BlockingProblem::Denied { category, message: "refused".into() });
+    let denied = |reason| Some(BlockingProblem::Denied { reason, message: "refused".into() });
     select(vec![
         None,
         Some(BlockingProblem::InvalidSpec("invalid".into())),
@@ -32,9 +32,9 @@ fn blocking_problems() -> impl Strategy<Value = Option<BlockingProblem>> {
         Some(BlockingProblem::ImmutableField("immutable".into())),
         Some(BlockingProblem::SecretInvalid("refused".into())),
         Some(BlockingProblem::SecretUnreadable("unreadable".into())),
-        denied(Category::Forbidden),
-        denied(Category::QuotaExceeded),
-        denied(Category::AdmissionDenied),
+        denied(Reason::Forbidden),
+        denied(Reason::QuotaExceeded),
+        denied(Reason::AdmissionDenied),
         Some(BlockingProblem::WaitingForGarbageCollection("waiting".into())),
         Some(BlockingProblem::RetryingAfterError("retrying".into())),
     ])
