@@ -1,6 +1,8 @@
 //! A real Kubernetes on one Linux machine, without containers' engines, registries or virtual machines.
 //!
 //! ```text
+//! paths      where things are kept
+//! lock       a folder that one process at a time works in
 //! programs   go.mod files ─▶ binaries in the user's cache folder, by content
 //! packages   what the node needs of the system: found, or installed with apt-get
 //! slot       a small number ─▶ ports, addresses and link name of one cluster, so that two do not meet
@@ -14,6 +16,7 @@
 //! boot       one start of a cluster, step by step
 //! control_plane, node, node_files, network, cgroups, image      the parts
 //! cluster    up, find, down: the parts put together
+//! remover    removes a cluster when the program ends that it belongs to
 //! chart      helm, and the chart as it renders
 //! cargo      the program cargo, in this repository
 //! shipped    the operator's static binary, its image and what is in it

@@ -1,11 +1,11 @@
 //! The layers hold. Cargo keeps the core apart, as long as no dependency of it can do IO. Within the core `api` uses
 //! nothing of `kernel`; beside it `shell` uses nothing of `cli`, `exporter` only `web`, and only `agent` and `cli` use
-//! `exporter`. `web` and `figures` use nothing. What is pure reaches neither the network nor clock, environment, disk or
-//! threads.
+//! `exporter`. `web` and `figures` use nothing. The table of folders in `CONTRIBUTING.md` says the same. What is pure reaches
+//! neither the network nor clock, environment, disk or threads.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -90,8 +90,7 @@ fn a_folder_uses_only_those_above_it() {
         .iter()
         .flat_map(|(layer, allowed)| {
             let others = named_in(layer).into_iter().filter(|Named { path, .. }| {
-                let others =
-                    LAYERS.iter().map(|(other, _)| other.trim_start_matches("core/").trim_end_matches(".rs"));
+                let others = LAYERS.iter().map(|(other, _)| name(other));
                 others
                     .filter(|other| !allowed.contains(other))
                     .any(|other| is_below(path, &format!("crate::{other}")))
@@ -100,6 +99,35 @@ fn a_folder_uses_only_those_above_it() {
         })
         .collect();
     assert_eq!(below, []);
+}
+
+#[test]
+fn the_table_of_folders_says_which_each_may_use() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("CONTRIBUTING.md")).unwrap();
+    let section = page.split("\n## ").find(|it| it.starts_with("Where things are\n")).unwrap();
+    let told: BTreeMap<_, _> = section.lines().filter_map(row).collect();
+    let held = LAYERS.iter().map(|(layer, uses)| (*layer, uses.iter().copied().collect()));
+    let held: BTreeMap<_, BTreeSet<_>> = held.collect();
+    assert_eq!(told, held);
+}
+
+/// A layer and those that it may use, of a row of the table; `None` of all other lines, and of the package that holds two.
+fn row(line: &str) -> Option<(&str, BTreeSet<&str>)> {
+    let mut cells = line.split('|').map(str::trim).skip(1);
+    let layer = cells.next()?.strip_prefix("`src/")?.strip_suffix('`').filter(|it| *it != "core")?;
+    // Then it says who may use this one.
+    let uses = cells.nth(1)?.split("; only ").next()?;
+    let named = uses.split('`').skip(1).step_by(2);
+    let uses = match uses {
+        "all" => LAYERS.iter().map(|(layer, _)| name(layer)).collect(),
+        _ => named.chain([name(layer)]).collect(),
+    };
+    Some((layer, uses))
+}
+
+/// How a layer is called by those that may use it.
+fn name(layer: &str) -> &str {
+    layer.trim_start_matches("core/").trim_end_matches(".rs")
 }
 
 #[test]
