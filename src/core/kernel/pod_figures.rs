@@ -34,7 +34,7 @@ struct Reads {
 
 impl Reads {
     /// The reads between two looks; `None` where memcached started in between.
-    fn between(earlier: &PodFigures, later: &PodFigures) -> Option<Self> {
+    fn from_looks(earlier: &PodFigures, later: &PodFigures) -> Option<Self> {
         let hits = later.hits.checked_sub(earlier.hits)?;
         let misses = later.misses.checked_sub(earlier.misses)?;
         Some(Self { hits, all: hits.saturating_add(misses) })
@@ -124,7 +124,7 @@ impl AskedFigures {
     fn reads(&self, pods: &[&PodFigures]) -> Option<Reads> {
         let since_base = |it: &&PodFigures| {
             let base = self.base.iter().find(|base| base.pod == it.pod)?;
-            Reads::between(base, it)
+            Reads::from_looks(base, it)
         };
         pods.iter().map(since_base).try_fold(Reads::default(), |sum, it| Some(sum.and(it?)))
     }

@@ -20,7 +20,7 @@ use crate::api::secret_rotation::{RotationProblem, SecretRotation, UntilRestart}
 /// How long an agent may be silent before somebody is told: containers restart and nodes are busy for less.
 pub const UNREACHABLE_AFTER: SignedDuration = SignedDuration::from_mins(3);
 /// How long no further pod may take the content before somebody is told. The kubelet brings files within two minutes.
-pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
+pub const NO_PROGRESS_AFTER: SignedDuration = SignedDuration::from_mins(10);
 /// The most bytes of a message.
 const MAX_MESSAGE: usize = 900;
 
@@ -161,7 +161,7 @@ fn problem(
             said(Reason::AgentUnreachable, format!("{start} ({reason}): {end}"))
         });
     }
-    if is_over(record.since.as_ref(), STALLED_AFTER) {
+    if is_over(record.since.as_ref(), NO_PROGRESS_AFTER) {
         let (pod, why) = answers.iter().find_map(|it| Some((&it.pod, waits_for(&it.says)?)))?;
         let start = format!("{secrets} changed, and pod {pod} does not use it yet");
         let same = record.problem.as_ref().filter(|it| it.message.starts_with(&start));

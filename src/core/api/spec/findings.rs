@@ -64,7 +64,7 @@ impl Findings {
     }
 
     /// Of a stored resource that was found valid before.
-    pub(super) const fn again() -> Self {
+    pub(super) const fn for_known_valid() -> Self {
         Self { found: Vec::new(), tolerated: Vec::new(), judged: Judged::Stored, patterns_hold: true }
     }
 

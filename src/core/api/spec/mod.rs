@@ -253,7 +253,7 @@ pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Viola
 /// # Errors
 /// As [`validate`].
 pub fn validate_again(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Violation>> {
-    check(&mut Findings::again(), name, spec)
+    check(&mut Findings::for_known_valid(), name, spec)
 }
 
 /// Checks every rule of the resource.

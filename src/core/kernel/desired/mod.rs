@@ -75,7 +75,7 @@ impl Desired {
 ///
 /// While the live hash is the intent's, the user changed nothing that reaches the pods, and the template is
 /// rendered at the live revision: any difference is drift. The same holds where nothing changed but Secrets that the pods
-/// take in place. Otherwise pods roll anyway, so it is rendered at [`Revision::newest`]. At a revision that only a newer
+/// take in place. Otherwise pods roll anyway, so it is rendered at [`Revision::for_new_pods`]. At a revision that only a newer
 /// operator knows (this one is a downgrade), an unchanged intent keeps the live template as it is.
 #[must_use]
 pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {

@@ -40,7 +40,7 @@ pub fn template(
     }
 }
 
-/// The pod template at [`Revision::newest`].
+/// The pod template at [`Revision::for_new_pods`].
 #[must_use]
 pub fn newest_template(intent: &Intent<'_>) -> PodTemplateSpec {
     match intent.spec.security.rotation {

@@ -28,7 +28,7 @@ impl Revision {
 
     /// The revision that this build renders when pods roll anyway.
     #[must_use]
-    pub const fn newest(rotation: Rotation) -> Self {
+    pub const fn for_new_pods(rotation: Rotation) -> Self {
         match rotation {
             Rotation::Restart => Self::NEWEST,
             Rotation::InPlace => Self::IN_PLACE,

@@ -33,8 +33,9 @@ pub fn workload(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
         Some(_) => intent.partition.of_kept_pods,
         None => intent.partition.of_new_template,
     };
-    let (revision, images, template) = kept
-        .unwrap_or_else(|| (Revision::newest(rotation), intent.images, json!(pod::newest_template(intent))));
+    let (revision, images, template) = kept.unwrap_or_else(|| {
+        (Revision::for_new_pods(rotation), intent.images, json!(pod::newest_template(intent)))
+    });
     let mut annotations = BTreeMap::from([
         (meta::TEMPLATE_REVISION.to_owned(), revision.0.to_string()),
         (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 /// A version of an object as the API server counts them. One is kept of each object, so a number takes nothing of the heap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
-pub struct ResourceVersion(Kept);
+pub struct ResourceVersion(VersionForm);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kept {
+enum VersionForm {
     /// A decimal number without a zero or a sign before it.
     Number(u64),
     /// Anything else. A `Box<Box<str>>` takes eight bytes, as a number does; a `Box<str>` takes sixteen.
@@ -23,7 +23,7 @@ impl ResourceVersion {
     #[must_use]
     pub fn is_older_than(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kept::Number(ours), Kept::Number(theirs)) => ours < theirs,
+            (VersionForm::Number(ours), VersionForm::Number(theirs)) => ours < theirs,
             _ => false,
         }
     }
@@ -38,8 +38,8 @@ impl Default for ResourceVersion {
 impl fmt::Display for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kept::Number(number) => number.fmt(f),
-            Kept::Text(text) => f.write_str(text),
+            VersionForm::Number(number) => number.fmt(f),
+            VersionForm::Text(text) => f.write_str(text),
         }
     }
 }
@@ -54,8 +54,8 @@ impl From<String> for ResourceVersion {
     fn from(text: String) -> Self {
         // The text has to come out again as it went in.
         match text.parse::<u64>().ok().filter(|number| number.to_string() == text) {
-            Some(number) => Self(Kept::Number(number)),
-            None => Self(Kept::Text(Box::new(text.into()))),
+            Some(number) => Self(VersionForm::Number(number)),
+            None => Self(VersionForm::Text(Box::new(text.into()))),
         }
     }
 }

@@ -9,10 +9,10 @@ use uuid::Uuid;
 /// written as the API server writes them takes nothing of the heap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
-pub struct Uid(Kept);
+pub struct Uid(UidForm);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kept {
+enum UidForm {
     /// Written in lower case, with hyphens.
     Uuid(Uuid),
     /// Anything else.
@@ -28,8 +28,8 @@ impl Default for Uid {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kept::Uuid(uuid) => uuid.hyphenated().fmt(f),
-            Kept::Text(text) => f.write_str(text),
+            UidForm::Uuid(uuid) => uuid.hyphenated().fmt(f),
+            UidForm::Text(text) => f.write_str(text),
         }
     }
 }
@@ -46,8 +46,8 @@ impl From<String> for Uid {
         let uuid = Uuid::try_parse(&text).ok();
         // The text has to come out again as it went in.
         match uuid.filter(|uuid| *uuid.hyphenated().encode_lower(&mut buffer) == *text) {
-            Some(uuid) => Self(Kept::Uuid(uuid)),
-            None => Self(Kept::Text(text.into())),
+            Some(uuid) => Self(UidForm::Uuid(uuid)),
+            None => Self(UidForm::Text(text.into())),
         }
     }
 }
@@ -72,7 +72,7 @@ mod tests {
                 (uid.to_string(), serde_json::to_value(&uid).unwrap()),
                 (text.to_owned(), text.into())
             );
-            assert_eq!(matches!(uid.0, Kept::Uuid(_)), text == uuid, "{text}");
+            assert_eq!(matches!(uid.0, UidForm::Uuid(_)), text == uuid, "{text}");
         }
         assert_ne!(Uid::from(uuid), Uid::from(upper));
     }

@@ -76,7 +76,7 @@ impl<'a> DesiredChildren<'a> {
     /// Whether the live template was rendered by older rules than this build's newest from this very intent.
     #[must_use]
     pub fn is_outdated(&self) -> bool {
-        let newest = Revision::newest(self.intent.spec.security.rotation);
+        let newest = Revision::for_new_pods(self.intent.spec.security.rotation);
         let older = |live: &Cow<'_, LiveTemplate>| live.revision < newest;
         self.keeps_template() && !self.recognises_template() && self.live.as_ref().is_some_and(older)
     }
@@ -84,7 +84,7 @@ impl<'a> DesiredChildren<'a> {
     /// Whether the intent is unchanged and only the rules by which it is rendered are newer.
     #[must_use]
     pub fn adopts_newest(&self) -> bool {
-        let newest = Revision::newest(self.intent.spec.security.rotation);
+        let newest = Revision::for_new_pods(self.intent.spec.security.rotation);
         self.is_outdated() && self.rendered_hashes.revision == newest
     }
 

@@ -17,7 +17,7 @@ pub struct RenderedHashes {
     counted: ChildKind,
     servers: Servers,
     listening: Option<Revision>,
-    kept: Option<Kept>,
+    kept: Option<KeptOfLive>,
     /// [`Desired::revision`].
     pub revision: Revision,
     /// [`Desired::template_hash`].
@@ -29,14 +29,14 @@ pub struct RenderedHashes {
 /// What a rendering takes from the live template, if that is of the same intent. If it is not, the rendering takes nothing from
 /// it: the rules are the newest, the images those of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kept {
+struct KeptOfLive {
     revision: Revision,
     preserved: PreservedMetadata,
     images: Option<Box<DefaultImages>>,
     records_secrets: bool,
 }
 
-impl Kept {
+impl KeptOfLive {
     fn is_of(&self, live: &LiveTemplate) -> bool {
         // The hash only says whether the intent is the same. A foreign template can be any.
         let LiveTemplate { revision, hash: _, images, secret_hash, preserved, foreign } = live;
@@ -48,7 +48,7 @@ impl Kept {
     }
 }
 
-impl From<&LiveTemplate> for Kept {
+impl From<&LiveTemplate> for KeptOfLive {
     fn from(live: &LiveTemplate) -> Self {
         Self {
             revision: live.revision,
@@ -65,7 +65,7 @@ impl RenderedHashes {
     pub fn new(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
         let served = live.filter(|live| live.serves(intent, &desired.template_hash));
         Self {
-            kept: served.map(Kept::from),
+            kept: served.map(KeptOfLive::from),
             secret_hash: intent.secret_hash.map(str::to_owned),
             replicas: intent.replicas,
             partition: intent.partition,

@@ -11,7 +11,7 @@ use crate::fixture::Fixture;
 
 /// Templates that this intent may find: none, that of another intent, and its own with all that a rendering can take from it.
 fn lives(of: &Intent<'_>) -> Vec<Option<LiveTemplate>> {
-    let newest = Revision::newest(of.spec.security.rotation);
+    let newest = Revision::for_new_pods(of.spec.security.rotation);
     let own = LiveTemplate {
         revision: newest,
         hash: of.hash(),

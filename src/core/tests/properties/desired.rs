@@ -429,7 +429,7 @@ proptest! {
             foreign: None,
         };
         let desired = workload(&fixture.intent(), Some(&live));
-        prop_assert_eq!(desired.revision, Revision::newest(fixture.spec.security.rotation));
+        prop_assert_eq!(desired.revision, Revision::for_new_pods(fixture.spec.security.rotation));
         prop_assert_eq!(desired, rendered(&fixture));
     }
 
