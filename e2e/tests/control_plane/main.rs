@@ -6,6 +6,7 @@ mod at_rest;
 mod bad_input;
 mod classification;
 mod crash;
+mod default_images;
 mod drift;
 mod edits_meanwhile;
 mod faults;
