@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::testing::cache::install;
 use e2e::testing::control_plane::certificates;
-use e2e::testing::guide::{Guide, TUTORIAL, pages};
+use e2e::testing::guide::{Guide, README, TUTORIAL, pages};
 use e2e::testing::unique;
 use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, down, paths, process};
 use k8s_openapi::api::core::v1::Namespace;
@@ -26,7 +26,7 @@ use serde_json::json;
 
 /// The page that takes a reader for itself as long as the tutorial does.
 const ROTATION: &str = "docs/rotation.md";
-/// The page of which only the first commands leave the other caches alone.
+/// The page whose restore writes every resource of the cluster.
 const BACKUP: &str = "docs/backup.md";
 /// Pages that are not about the demo: two install or change a release, one is about the Go operator, and one reads a Secret that
 /// its reader has made.
@@ -172,14 +172,15 @@ fn every_sample_becomes_ready(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Pages say that their commands work on the demo's own cluster too: one reader types the tutorial, one the page on rotation, and
-/// one all others, at once. The tutorial may be followed on another cluster meanwhile: so its port of this machine is another
-/// one here.
+/// Pages say that their commands work on the demo's own cluster too: one reader types the README, one the tutorial, one the page
+/// on rotation, and one all others, at once; but for the page whose restore would undo their edits, which comes last. The
+/// tutorial may be followed on another cluster meanwhile: so its port of this machine is another one here.
 fn pages_work_on_the_demo(cluster: &Cluster) -> Result<()> {
     let desk = tempfile::TempDir::new()?;
     let kubeconfig = desk.path().join("kubeconfig");
     std::fs::copy(cluster.kubeconfig(), &kubeconfig)?;
     let open = |page: &str| Guide::open(page, kubeconfig.clone());
+    let follow_readme = || -> Result<()> { open(README)?.type_readme(desk.path()).context(README) };
     let follow_tutorial = || -> Result<()> {
         let tutorial = open(TUTORIAL)?.with("port=11212", "port=21212")?;
         tutorial.type_tutorial(desk.path()).context(TUTORIAL)
@@ -194,14 +195,18 @@ fn pages_work_on_the_demo(cluster: &Cluster) -> Result<()> {
         Ok(())
     };
     thread::scope(|scope| {
-        let others = [scope.spawn(follow_tutorial), scope.spawn(follow_pages)];
+        let others = [scope.spawn(follow_readme), scope.spawn(follow_tutorial), scope.spawn(follow_pages)];
         open(ROTATION)?.run_all().context(ROTATION)?;
         others.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a reader panicked"))?)
     })?;
     let saved = desk.path().join("caches.yaml").display().to_string();
     let mut backup = open(BACKUP)?.with("/tmp/caches.yaml", &saved)?;
-    backup.run("# Backing up").context(BACKUP)?;
-    Ok(())
+    for (section, blocks) in [("# Backing up", 2), ("To another namespace", 3), ("Restarting a cache", 1)] {
+        for _ in 0..blocks {
+            backup.run(section).context(BACKUP)?;
+        }
+    }
+    backup.is_done().context(BACKUP)
 }
 
 #[test]

@@ -18,6 +18,8 @@ use super::operator::binary;
 use crate::chart;
 use crate::programs::Family;
 
+/// The page that everybody reads first.
+pub const README: &str = "README.md";
 /// The page that is typed at a prompt.
 pub const TUTORIAL: &str = "docs/tutorial.md";
 
@@ -137,6 +139,16 @@ impl Guide {
         for (section, time) in sections.iter().zip(times.windows(2)) {
             println!("{of_page}: {section}: {} s", time[1] - time[0]);
         }
+    }
+
+    /// Types the README in this folder, where its reader has saved the first resource.
+    ///
+    /// # Errors
+    /// As [`Guide::type_in`].
+    pub fn type_readme(&self, folder: &Path) -> Result<()> {
+        let resource = blocks(&self.text, "yaml").into_iter().next().context("a resource")?;
+        std::fs::write(folder.join("cache.yaml"), resource)?;
+        self.type_in(folder)
     }
 
     /// Types the tutorial in this folder, where its reader has a clone, which is not written to, and saves the resource.

@@ -11,7 +11,7 @@ use e2e::Cluster;
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
 use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::Cache;
-use e2e::testing::guide::{Guide, TUTORIAL, blocks, pages, read};
+use e2e::testing::guide::{Guide, README, TUTORIAL, blocks, pages, read};
 use e2e::testing::{Space, await_answer, in_namespace_of, release};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
@@ -172,11 +172,7 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         ensure!(printed.contains("memcached.memcached.c5c3.io/first-cache condition met"), "{printed}");
         Ok(())
     };
-    let follow_readme = || -> Result<()> {
-        let resource = blocks(&read("README.md")?, "yaml").into_iter().next().context("a resource")?;
-        fs::write(folder.join("cache.yaml"), resource)?;
-        open("README.md")?.type_in(folder).context("README.md")
-    };
+    let follow_readme = || -> Result<()> { open(README)?.type_readme(folder).context(README) };
     let follow_tutorial = || -> Result<()> {
         let desk = folder.join("tutorial");
         fs::create_dir(&desk)?;
