@@ -11,6 +11,13 @@ use e2e::testing::prometheus::{Prometheus, Sample};
 use e2e::{chart, testing::cache::Cache};
 use serde_json::{Value, json};
 
+/// Panels that a cache whose memcached was killed while it was scraped fills with more than zeros.
+const ABOVE_ZERO: [&str; 3] = ["Restarts by pod", "Container starts by pod", "Killed for memory"];
+/// What Grafana takes rates of, where nobody looks at long times.
+const USUAL: &str = "1m";
+/// The kill was longer ago than that: what there is from the beginning of the test on.
+const ALL: &str = "15m";
+
 /// The kubelet's metrics of containers, scraped as the chart kube-prometheus-stack does.
 pub(crate) fn kubelet(cluster: &Cluster) -> Value {
     let pki = |name: &str| cluster.folder().join("pki").join(name);
@@ -37,46 +44,66 @@ fn of(part: &Value) -> Vec<&str> {
     }
 }
 
-/// An expression as Grafana sends it while this cache is chosen.
-fn filled_in(expression: &str, cache: &Cache<'_>) -> String {
+/// An expression as Grafana sends it while the cache of this name is chosen. Without the zero that some panels show where
+/// there is nothing to count: with it they could not fail.
+fn filled_in(expression: &str, interval: &str, namespace: &str, name: &str) -> String {
     expression
-        .replace("$__rate_interval", "1m")
+        .strip_suffix(" or vector(0)")
+        .unwrap_or(expression)
+        .replace("$__rate_interval", interval)
         .replace("$__range", "1h")
-        .replace("$namespace", cache.space.name())
-        .replace("$name", cache.name)
+        .replace("$namespace", namespace)
+        .replace("$name", name)
         .replace("$job", ".*")
 }
 
 /// Waits until each expression of the dashboard gives a number, and each list of choices has the cache's. The cache has to
-/// have rolled, not to be ready, and to have been killed for memory.
-pub(crate) async fn of_the_dashboard_give_data(prometheus: &Prometheus, cache: &Cache<'_>) -> Result<()> {
+/// have rolled, not to be ready, and to have been killed for memory while it was scraped; `stalled` is one that is stalled.
+pub(crate) async fn of_the_dashboard_give_data(
+    prometheus: &Prometheus,
+    cache: &Cache<'_>,
+    stalled: &str,
+) -> Result<()> {
     let file = chart::folder().join("files/dashboard.json");
     let dashboard: Value = serde_json::from_str(&fs::read_to_string(file)?)?;
     let panels = dashboard["panels"].as_array().context("a dashboard has panels")?;
     let marks = dashboard["annotations"]["list"].as_array().context("a dashboard has marks")?;
-    let mut asked = 0;
+    let namespace = cache.space.name();
+    let (mut asked, mut above_zero) = (0, 0);
     for part in panels.iter().chain(marks) {
         let title = part["title"].as_str().or(part["name"].as_str()).unwrap_or_default();
+        let name = if title == "Stalled" { stalled } else { cache.name };
+        let is_above_zero = ABOVE_ZERO.contains(&title);
+        let interval = if is_above_zero { ALL } else { USUAL };
         for expression in of(part) {
-            let expression = filled_in(expression, cache);
+            let expression = filled_in(expression, interval, namespace, name);
             asked += 1;
+            above_zero += usize::from(is_above_zero);
             await_answer(&format!("{title}: {expression}"), async || {
                 let samples = prometheus.query(&expression).await?;
                 let values = samples.iter().map(Sample::value).collect::<Result<Vec<_>>>()?;
-                ensure!(values.iter().any(|it| !it.is_nan()), "{samples:?}");
+                let is_data = |it: &f64| if is_above_zero { *it > 0.0 } else { !it.is_nan() };
+                ensure!(values.iter().any(is_data), "{samples:?}");
                 Ok(())
             })
             .await?;
         }
     }
     ensure!(asked > 50, "only {asked} expressions");
+    ensure!(above_zero == ABOVE_ZERO.len(), "{above_zero} of {ABOVE_ZERO:?}");
+    the_choices_have(prometheus, cache, &dashboard).await
+}
+
+/// Each list of choices of the dashboard has what is the cache's.
+async fn the_choices_have(prometheus: &Prometheus, cache: &Cache<'_>, dashboard: &Value) -> Result<()> {
     let variables = dashboard["templating"]["list"].as_array().context("a dashboard has variables")?;
     for variable in variables.iter().filter(|it| it["type"] == "query") {
         let query = variable["definition"].as_str().context("a variable has a query")?;
         let inner =
             query.strip_prefix("label_values(").and_then(|it| it.strip_suffix(')')).context("a query")?;
         let (selector, label) = inner.rsplit_once(", ").context("a query")?;
-        let samples = prometheus.query(&filled_in(selector, cache)).await?;
+        let selector = filled_in(selector, USUAL, cache.space.name(), cache.name);
+        let samples = prometheus.query(&selector).await?;
         let chosen = match label {
             "namespace" => cache.space.name(),
             "name" => cache.name,

@@ -2,12 +2,12 @@
 //! cache, and when the alerts of the chart fire.
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::cache::Cache;
+use e2e::testing::cache::{Cache, condition};
 use e2e::testing::container::{first_process, take_memory};
 use e2e::testing::kube_state_metrics::KubeStateMetrics;
 use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};
-use e2e::testing::{await_answer, monitors};
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use e2e::testing::{Space, await_answer, monitors};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, Service};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use super::{SITE, expressions, with_cache};
 
 const NOT_READY: &str = "MemcachedNotReady";
+/// A cache that waits for a person: somebody else has a Service of its name.
+const STALLED: &str = "stalled";
 
 fn spec(image: &str) -> Value {
     // The limit is for the dashboard: it shows the share that is used.
@@ -58,16 +60,30 @@ async fn memcached(cache: &Cache<'_>) -> Result<ContainerStatus> {
     { all }.find(|it| it.name == "memcached").context("memcached is there")
 }
 
+/// Makes the cache that is stalled from its beginning.
+async fn one_is_stalled(space: &Space) -> Result<()> {
+    let theirs = json!({
+        "metadata": {"name": STALLED}, "spec": {"clusterIP": "None", "selector": {"app": "theirs"}},
+    });
+    space.apply::<Service>(&serde_json::from_value(theirs)?).await?;
+    let cache = Cache::follow(space, STALLED).await?;
+    cache.apply(&json!({"replicas": 0})).await?;
+    cache.is("it is stalled", |it| condition(it, "Stalled").is_some_and(|it| it.status == "True")).await?;
+    Ok(())
+}
+
 /// Has the kernel kill memcached because it takes more memory than there is, and waits until it runs again.
 async fn is_killed_for_memory(cache: &Cache<'_>) -> Result<()> {
     let mut client = cache.connect().await?;
-    let id = memcached(cache).await?.container_id.context("memcached runs")?;
-    take_memory(&first_process(&id)?)?;
+    let ContainerStatus { container_id, restart_count: before, .. } = memcached(cache).await?;
+    take_memory(&first_process(&container_id.context("memcached runs")?)?)?;
     await_answer("memcached was killed for its memory", async || {
         // Ends with the connection.
         let _ = client.set("large", &vec![b'x'; 1_000_000]).await;
-        let last = memcached(cache).await?.last_state.and_then(|it| it.terminated).and_then(|it| it.reason);
-        ensure!(last.as_deref() == Some("OOMKilled"), "{last:?}");
+        let ContainerStatus { last_state, restart_count, .. } = memcached(cache).await?;
+        let last = last_state.and_then(|it| it.terminated).and_then(|it| it.reason);
+        // The reason alone may be that of an earlier kill.
+        ensure!(restart_count > before && last.as_deref() == Some("OOMKilled"), "{restart_count}: {last:?}");
         Ok(())
     })
     .await?;
@@ -91,6 +107,15 @@ async fn the_kubelet_counts_no_kill(prometheus: &Prometheus, namespace: &str) ->
     Ok(())
 }
 
+/// One more kill, which the panels on restarts can show: they compare what was scraped before it with what comes after it.
+async fn is_killed_while_scraped(prometheus: &Prometheus, cache: &Cache<'_>) -> Result<()> {
+    let of = format!("namespace=\"{}\",service=\"{}\"", cache.space.name(), cache.name);
+    // Old enough to be seen beginning anew, whenever that is scraped.
+    prometheus.becomes(&format!("memcached_uptime_seconds{{{of}}} > bool 10"), 1.0).await?;
+    is_killed_for_memory(cache).await?;
+    cache.ready().await.map(|_| ())
+}
+
 #[tokio::test]
 async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is_bad_and_every_panel_has_data()
 -> Result<()> {
@@ -98,10 +123,12 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
         cache.apply(&spec("memcached:1.6")).await?;
         cache.ready().await?;
         is_killed_for_memory(cache).await?;
+        one_is_stalled(cache.space).await?;
         let state_metrics = KubeStateMetrics::start(cache.space).await?;
         let prometheus = watching(cache, &state_metrics).await?;
         let on = AlertedResource { namespace: cache.space.name(), name: cache.name };
         the_kubelet_counts_no_kill(&prometheus, cache.space.name()).await?;
+        is_killed_while_scraped(&prometheus, cache).await?;
 
         let mut client = cache.connect().await?;
         client.set("here", b"1").await?;
@@ -135,7 +162,7 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
         let ready = prometheus.becomes(&condition, 0.0).await?;
         ensure!(ready.label("reason") == "MemcachedNotReady", "{ready:?}");
         ensure!(client.get("here").await?.is_some(), "the old pod lost what it held");
-        expressions::of_the_dashboard_give_data(&prometheus, cache).await?;
+        expressions::of_the_dashboard_give_data(&prometheus, cache, STALLED).await?;
         prometheus.evaluates_all_rules().await?;
 
         cache.apply(&spec("memcached:1.6")).await?;
