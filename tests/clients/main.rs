@@ -477,6 +477,37 @@ async fn spymemcached_which_knows_no_password_of_the_ascii_protocol_says_what_th
     assert!(page().contains(answer));
 }
 
+/// Asks over TLS for what the programs of the page store.
+const OVER_TLS: &str = "
+import pymemcache, ssl, sys
+print(pymemcache.Client(sys.argv[1], tls_context=ssl.create_default_context(cafile=sys.argv[2])).get('greeting'))
+";
+
+/// Without a password, which they do not know either.
+#[rstest]
+#[case::pylibmc("pylibmc", python(&[&program("pylibmc_ring.py")]))]
+#[case::spymemcached("spymemcached", java(&[&program("SpymemcachedRing.java")]))]
+#[tokio::test]
+async fn a_library_without_tls_stores_nothing_where_memcached_wants_it(
+    #[case] name: &str,
+    #[case] mut program: Command,
+) {
+    let page = page();
+    let table = page.split("\n## Which library can do what\n").nth(1).expect("a section");
+    let row = table.lines().find(|line| line.starts_with(&format!("| {name} "))).expect("a row");
+    assert_eq!(row.split(" | ").nth(2), Some("no"), "{row}");
+    let folder = files(&["127.0.0.1"]);
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let pair = format!("ssl_chain_cert={},ssl_key={}", file("tls.crt"), file("tls.key"));
+    let memcached = Memcached::start(&["-Z", "-o", &pair]).await;
+    let address = memcached.address;
+    let printed = output(program.args(["127.0.0.1", &address.port().to_string()])).await;
+    assert_ne!(printed, Ok("hello\n".to_owned()));
+    // It is there, and has nothing.
+    let mut secure = python(&["-c", OVER_TLS, &address.to_string(), &file("tls.crt")]);
+    assert_eq!(output(&mut secure).await, Ok("None\n".to_owned()));
+}
+
 /// Shares of keys that are found again, in the order of the table: one, two and all of three pods replaced, a pod lost, a
 /// pod more.
 async fn measure(mut program: Command) -> Vec<i32> {

@@ -1,13 +1,16 @@
-//! The resources that pages show: the API server takes each of them as it stands there. And the samples: where their pods run
-//! this project's own image, which no cluster can pull before the first release, a reader learns it.
+//! The resources that pages show, and the pods of applications beside them: the API server takes each as it stands there. And
+//! the samples: where their pods run this project's own image, which no cluster can pull before the first release, a reader
+//! learns it.
 
 use std::collections::BTreeSet;
 use std::fs;
 
+use k8s_openapi::api::core::v1::Pod;
 use memcached_operator::cli::check::Report;
 use memcached_operator::cli::yaml;
 use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use memcached_operator::kernel::object::ChildKind;
+use serde_json::{Value, json};
 
 use super::fixture::Fixture;
 use super::{docs, pages};
@@ -23,9 +26,15 @@ fn all_pages() -> Vec<(String, String)> {
     pages().into_iter().chain(others).collect()
 }
 
-/// The blocks of a page that hold a resource of ours, whatever their language, each with the number of its first line. A
-/// block in a list stands further to the right.
+/// The blocks of a page that hold a resource of ours.
 fn resources(text: &str) -> Vec<(usize, String)> {
+    blocks_with("Memcached", text)
+}
+
+/// The blocks of a page that hold an object of this kind, whatever their language, each with the number of its first line. A
+/// block in a list stands further to the right.
+fn blocks_with(kind: &str, text: &str) -> Vec<(usize, String)> {
+    let kind = format!("kind: {kind}");
     let lines: Vec<&str> = text.lines().collect();
     let fences: Vec<usize> =
         (0..lines.len()).filter(|&at| lines[at].trim_start().starts_with("```")).collect();
@@ -36,7 +45,7 @@ fn resources(text: &str) -> Vec<(usize, String)> {
             lines[start..end].iter().map(|line| format!("{}\n", line.get(indent..).unwrap_or_default()));
         (start + 1, block.collect::<String>())
     });
-    blocks.filter(|(_, block)| block.lines().any(|line| line.trim() == "kind: Memcached")).collect()
+    blocks.filter(|(_, block)| block.lines().any(|line| line.trim() == kind)).collect()
 }
 
 /// As `validate` does: unknown fields count, which the API server would drop, and so do warnings.
@@ -67,6 +76,32 @@ fn a_misspelt_field_on_a_page_is_found_also_in_a_list() {
     report.check("page", &block);
     assert_eq!((line, report.findings.len()), (3, 1));
     assert!(report.findings[0].to_string().contains("spec.replica"), "{:?}", report.findings);
+}
+
+/// Nothing gets lost on the way through: so Kubernetes knows every field.
+fn is_a_pod(object: &Value) -> Result<(), String> {
+    let pod: Pod = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
+    let back = json!(pod);
+    if back == *object { Ok(()) } else { Err(format!("{back:#} is not {object:#}")) }
+}
+
+#[test]
+fn every_application_on_a_page_is_a_pod_that_kubernetes_knows_to_the_last_field() {
+    let mut shown = 0;
+    for (page, text) in all_pages() {
+        for (line, block) in blocks_with("Pod", &text) {
+            for object in yaml::objects(&block).unwrap() {
+                assert_eq!(is_a_pod(&object), Ok(()), "{page}, block at line {line}");
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown >= 3, "{shown} pods");
+    let misspelt = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop"},
+        "spec": {"containers": [{"name": "shop", "volumeMount": []}]},
+    });
+    assert!(is_a_pod(&misspelt).is_err(), "a field that does not exist is found");
 }
 
 /// Whether the pods of the sample in this file run this project's own image.
