@@ -77,6 +77,8 @@ mod tests {
 
     #[test]
     fn a_decision_counts_for_a_minute_and_for_its_token_alone() {
+        // As the page says; all else here would pass with any life.
+        assert_eq!(LIFE, Duration::from_mins(1));
         let mut cache = Cache::default();
         cache.keep(token(&"a"), AccessDecision::Allowed, START);
         assert_eq!(cache.get(&token(&"a"), START + LIFE - MOMENT), Some(AccessDecision::Allowed));
