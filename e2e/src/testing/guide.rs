@@ -191,7 +191,13 @@ fn finds<'a>(printed: &str, shown: impl IntoIterator<Item = &'a str>) -> Result<
     Ok(())
 }
 
-/// What a program prints, where it succeeds and kubectl warns of nothing: a reader would ask what he did wrong.
+/// Whether a line is a warning of kubectl, of helm, or of helm's log. What the shell traces begins with a plus.
+fn warns(line: &str) -> bool {
+    let of_log = line.starts_with("time=") && line.contains(" level=WARN");
+    of_log || ["Warning:", "WARNING", "level=WARN"].iter().any(|beginning| line.starts_with(beginning))
+}
+
+/// What a program prints, where it succeeds and nothing warns: a reader would ask what he did wrong.
 fn quiet(program: &mut Command) -> Result<String> {
     // Files and no pipes: what a page that fails leaves in the background, such as a forwarded port, would hold a pipe open,
     // and the failure would never be told.
@@ -205,7 +211,7 @@ fn quiet(program: &mut Command) -> Result<String> {
     };
     let errors = text(&mut errors)?;
     ensure!(status.success(), "{status}: {errors}");
-    ensure!(!errors.lines().any(|line| line.starts_with("Warning:")), "a command warns: {errors}");
+    ensure!(!errors.lines().any(warns), "a command warns: {errors}");
     text(&mut printed)
 }
 
@@ -260,8 +266,11 @@ mod tests {
         typed("```console\n$ say() {\n    echo \"$1, 9s\"\n }\n$ say here\nhere, 7s\n```")?;
         let other = typed("```console\n$ echo here\nthere\n```").err().context("another word is printed")?;
         assert!(other.to_string().contains("no line \"there\""), "{other:#}");
-        let warned = typed("```console\n$ echo Warning: old >&2\n```").err().context("it warns")?;
-        assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
+        typed("```console\n$ echo level=INFO msg=WARNING >&2\n```")?;
+        for warning in ["Warning: old", "WARNING: old", "level=WARN msg=old", "time=now level=WARN msg=old"] {
+            let warned = typed(&format!("```console\n$ echo {warning} >&2\n```")).err().context(warning)?;
+            assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
+        }
         Ok(())
     }
 

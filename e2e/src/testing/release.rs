@@ -2,6 +2,7 @@
 //! who installs, and the operator's pods as anybody sees them. Called by the tests that install the chart.
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -28,7 +29,8 @@ pub async fn cluster(prefix: &str) -> Result<TemporaryCluster> {
     Ok(cluster)
 }
 
-/// The administrator's kubeconfig of somebody who works in this namespace, as a file in `folder`.
+/// The administrator's kubeconfig of somebody who works in this namespace, as a file in `folder` that nobody else may read: helm
+/// warns of any other.
 ///
 /// # Errors
 /// When the administrator's own cannot be read, or this one not be written.
@@ -36,7 +38,8 @@ pub fn kubeconfig(space: &Space, folder: &Path) -> Result<PathBuf> {
     let mut config: Value = serde_json::from_slice(&fs::read(space.cluster().kubeconfig())?)?;
     config["contexts"][0]["context"]["namespace"] = json!(space.name());
     let path = folder.join("kubeconfig");
-    fs::write(&path, config.to_string())?;
+    let mut file = fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+    std::io::Write::write_all(&mut file, config.to_string().as_bytes())?;
     Ok(path)
 }
 
