@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use e2e::testing::cache::Cache;
 use e2e::testing::kstatus::Status;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::ListParams;
+use memcached_operator::cli::yaml;
 use serde_json::{Value, json};
 
 use super::with_cache;
@@ -21,11 +22,16 @@ fn settings(values: [i64; 5], lru_crawler: &str) -> BTreeMap<&'static str, Strin
     settings
 }
 
-/// The resources of the only container of the only pod.
-async fn resources(cache: &Cache<'_>) -> Result<Value> {
+/// The only pod.
+async fn pod(cache: &Cache<'_>) -> Result<Value> {
     let pods = cache.space.api::<Pod>().list(&ListParams::default()).await?.items;
     let [pod] = pods.as_slice() else { bail!("there are {} pods", pods.len()) };
-    Ok(json!(pod)["spec"]["containers"][0]["resources"].take())
+    Ok(json!(pod))
+}
+
+/// The resources of the only container of the only pod.
+async fn resources(cache: &Cache<'_>) -> Result<Value> {
+    Ok(pod(cache).await?["spec"]["containers"][0]["resources"].take())
 }
 
 async fn memcached_reports(name: &str, spec: Value, expected: BTreeMap<&'static str, String>) -> Result<()> {
@@ -60,6 +66,30 @@ async fn memcached_runs_with_the_settings_of_the_spec() -> Result<()> {
     let resources = json!({"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "128Mi"}});
     let spec = json!({"image": "memcached:1.6.18", "memcached": memcached, "resources": resources});
     memcached_reports("custom", spec, settings([96 * MIB, 500, 2, 2560 * 1024, 1], "no")).await
+}
+
+async fn is_of_class(name: &str, spec: Value, class: &str) -> Result<()> {
+    with_cache(name, async |cache| {
+        cache.apply(&spec).await?;
+        cache.ready().await?;
+        assert_eq!(pod(cache).await?["status"]["qosClass"], class);
+        assert_eq!(cache.kstatus_results().await?, [Status::InProgress, Status::Current]);
+        Ok(())
+    })
+    .await
+}
+
+/// As the page on sizing says of both.
+#[tokio::test]
+async fn a_cache_without_resources_is_best_effort_and_one_with_those_of_the_demo_burstable() -> Result<()> {
+    let sample = yaml::objects(include_str!("../../../manifests/samples/memcached.yaml"))?;
+    let resources = &sample.first().context("the demo's cache")?["spec"]["resources"];
+    assert!(resources["limits"]["memory"].is_string(), "{resources}");
+    futures::try_join!(
+        is_of_class("best-effort", json!({}), "BestEffort"),
+        is_of_class("burstable", json!({"resources": resources}), "Burstable")
+    )?;
+    Ok(())
 }
 
 #[tokio::test]
