@@ -395,6 +395,41 @@ fn validate_finds_each_value_that_the_go_operator_took_and_the_definition_refuse
     }
 }
 
+/// As kubectl exports what is stored: one list, each resource with all that the API server and the Go operator wrote about it.
+#[test]
+fn validate_finds_each_of_them_in_one_list_of_stored_resources_and_nothing_wrong_beside_them() {
+    let golden = include_str!("golden/go-operator/everything-before.yaml");
+    let stored = serde_saphyr::from_str::<Vec<Value>>(golden).unwrap().swap_remove(0);
+    assert!(stored["status"].is_object() && stored["metadata"]["managedFields"].is_array(), "{stored}");
+    let rows = valid_there();
+    let name = |at: usize| rows[at].name.clone().unwrap_or_else(|| format!("cache-{at}"));
+    let mut items = vec![stored.clone()];
+    items.extend((0..rows.len()).map(|at| {
+        let mut item = stored.clone();
+        item["metadata"]["name"] = json!(name(at));
+        item["spec"] = rows[at].spec.clone();
+        item
+    }));
+    let metadata = json!({"resourceVersion": ""});
+    let list = json!({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items});
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("export.json"), list.to_string()).unwrap();
+    let output = run(folder.path(), "validate -f export.json -o json");
+    assert_eq!(output.status.code(), Some(1));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let summary = json!({"checked": rows.len() + 1, "refused": rows.len(), "skipped": {}});
+    assert_eq!(said["summary"], summary, "{said}");
+    let findings = said["findings"].as_array().unwrap();
+    let path = |finding: &Value| finding["path"].as_str().unwrap().to_owned();
+    for (at, Row { page, path: wanted, .. }) in rows.iter().enumerate() {
+        let of_row = findings.iter().filter(|it| it["name"] == name(at).as_str());
+        let found: Vec<_> = of_row.map(path).collect();
+        assert!(found.iter().any(|it| it.starts_with(wanted)), "{page}: {found:?}");
+    }
+    let mut paths = findings.iter().map(path);
+    assert!(paths.all(|it| it.starts_with("spec") || it == "metadata.name"), "{said}");
+}
+
 #[test]
 fn the_page_has_a_row_for_each_such_value_and_no_other() {
     let page = include_str!("../docs/changing-over.md");
