@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::DEFAULT_IMAGE;
 use memcached_operator::cli::yaml;
-use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
+use memcached_operator::kernel::desired::default_images::{OWN_IMAGE, UPSTREAM_IMAGE};
 use serde_json::{Value, json};
 
 /// What the samples name and leave to their reader.
@@ -30,8 +30,10 @@ fn certificates() -> Result<[Secret; 2]> {
     Ok([secret("memcached-tls")?, secret("memcached-production-tls")?])
 }
 
-/// The only ones whose pods have a second container, the exporter and the agent: both are the operator's own image.
-const WITH_OUR_IMAGE: [&str; 3] = ["monitoring", "production", "rotation"];
+/// The only ones whose pods have an agent, which is the operator's own image.
+const WITH_OUR_IMAGE: [&str; 2] = ["production", "rotation"];
+/// The only one whose pods have an exporter, of the image that the operator was told; here nobody told it any.
+const WITH_EXPORTER: &str = "monitoring";
 
 /// What the pods of a cache run.
 async fn images(space: &Space, name: &str) -> Result<Vec<String>> {
@@ -75,8 +77,9 @@ async fn every_sample_is_taken_as_it_stands_and_becomes_ready() -> Result<()> {
         ensure!(caches.len() >= 8, "{caches:?}");
         for (sample, name) in &caches {
             await_ready(space, name).await.with_context(|| name.clone())?;
-            let more = WITH_OUR_IMAGE.contains(&sample.as_str()).then_some(OWN_IMAGE);
-            let expected: Vec<_> = once(DEFAULT_IMAGE).chain(more).collect();
+            let agent = WITH_OUR_IMAGE.contains(&sample.as_str()).then_some(OWN_IMAGE);
+            let exporter = (sample == WITH_EXPORTER).then_some(UPSTREAM_IMAGE);
+            let expected: Vec<_> = once(DEFAULT_IMAGE).chain(agent).chain(exporter).collect();
             ensure!(images(space, name).await? == expected, "{name}: {:?}", images(space, name).await?);
         }
         operator.end().await

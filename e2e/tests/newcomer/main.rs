@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
+use e2e::shipped;
 use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{Cache, condition, says};
 use e2e::testing::release::OperatorPod;
@@ -126,9 +127,12 @@ async fn path(space: &Space) -> Result<()> {
         let level = "pod-security.kubernetes.io/enforce=restricted";
         newcomer.kubectl(&format!("label namespace {namespace} {level}"))?;
     }
+    // The node has this image, and can pull none: so the sample's exporter is the operator's own.
     newcomer.helm(&format!(
         "install {RELEASE} charts/memcached-operator --namespace {NAMESPACE} --wait --set=replicaCount=2 \
-         --set=serviceMonitor.enabled=true,serviceMonitor.interval=1s,serviceMonitor.scrapeTimeout=1s"
+         --set=serviceMonitor.enabled=true,serviceMonitor.interval=1s,serviceMonitor.scrapeTimeout=1s \
+         --set=cacheImages.exporter={}",
+        shipped::IMAGE
     ))?;
     let before = newcomer.operators().await?;
 
