@@ -59,18 +59,7 @@ impl TryFrom<String> for Key {
 
 /// The kinds of children, in the order in which a pass looks at them.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    EnumCount,
-    VariantArray,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, EnumCount, VariantArray,
 )]
 pub enum ChildKind {
     /// networking.k8s.io/v1.
