@@ -60,7 +60,7 @@ use crate::kernel::reconciler::{Reconciler, Settings};
 const WAITING: usize = 16;
 /// How long requests under way may take after a signal to end. No request takes longer.
 const DRAIN: Duration = client::DEADLINE;
-/// How long the last lines of the journal may take to reach the disk.
+/// How long the last lines of the journal may take to reach the disk, and the last Kubernetes Events the API server.
 const FLUSH: Duration = Duration::from_secs(5);
 
 /// How an operator is started.
@@ -365,11 +365,16 @@ impl Operator {
         Ended::Cleanly
     }
 
-    /// Writes the rest of the journal to the disk.
+    /// Publishes the Kubernetes Events that wait, and writes the rest of the journal to the disk.
     async fn close(self) {
         let journal = self.parts.journal;
         let closed = tokio::task::spawn_blocking(move || journal.close());
-        if timeout(FLUSH, closed).await.is_err() {
+        let (published, closed) =
+            tokio::join!(timeout(FLUSH, self.publisher.close()), timeout(FLUSH, closed));
+        if published.is_err() {
+            tracing::warn!("Kubernetes Events were not published in time");
+        }
+        if closed.is_err() {
             tracing::warn!("the journal did not reach the disk in time");
         }
         tracing::info!("ended");

@@ -1,5 +1,5 @@
 //! Publishes Kubernetes Events about resources, best effort. Takes them through a bounded queue and sends one after the other;
-//! what does not fit is dropped and counted. IO; the main loop calls it, nobody waits for an answer.
+//! what does not fit is dropped and counted. IO; the main loop calls it, and waits only at its end, for what is in the queue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use kube::Client;
 use kube::core::ApiResource;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::client::{DEADLINE, explain};
@@ -35,26 +36,37 @@ pub struct Publication {
     pub kube_event: KubeEvent,
 }
 
-/// Takes Events. Clones share the queue.
-#[derive(Clone, Debug)]
+/// Takes Events.
+#[derive(Debug)]
 pub struct Publisher {
     queue: mpsc::Sender<Publication>,
     metrics: Arc<Metrics>,
+    sending: JoinHandle<()>,
 }
 
 impl Publisher {
-    /// Starts the task that sends; it ends with the last publisher.
+    /// Starts the task that sends. It ends when the publisher is gone and the queue is empty.
     #[must_use]
     pub fn spawn(client: Client, metrics: Arc<Metrics>) -> Self {
         let (queue, waiting) = mpsc::channel(WAITING);
-        tokio::spawn(run(client, waiting, Arc::clone(&metrics)));
-        Self { queue, metrics }
+        let sending = tokio::spawn(run(client, waiting, Arc::clone(&metrics)));
+        Self { queue, metrics, sending }
     }
 
     /// Queues an Event, or drops it when the queue is full.
     pub fn publish(&self, publication: Publication) {
         if self.queue.try_send(publication).is_err() {
             self.metrics.kube_event(KubeEventResult::Dropped);
+        }
+    }
+
+    /// Waits until every Event of the queue is answered, each in [`DEADLINE`]. An operator that is replaced by its next version
+    /// would take the cause of a rollout with it.
+    pub async fn close(self) {
+        let Self { queue, metrics: _, sending } = self;
+        drop(queue);
+        if sending.await.is_err() {
+            tracing::warn!("the task that publishes Kubernetes Events panicked");
         }
     }
 }

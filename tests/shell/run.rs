@@ -26,7 +26,7 @@ use crate::support::{Frame, answer, get, get_securely, in_parts, ok, page, refus
 /// Far more than anything here takes.
 const SOON: Duration = Duration::from_secs(20);
 
-/// An API server that holds `resources` and takes a write only when it is `released`.
+/// An API server that holds `resources` and answers a write only when it is `released`, an Event when it is `heard`.
 #[derive(Default)]
 struct Cluster {
     resources: Vec<Value>,
@@ -34,6 +34,10 @@ struct Cluster {
     /// Another operator leads, for ever.
     is_led: AtomicBool,
     released: Notify,
+    /// Writes are stored; else something is there already.
+    stores: AtomicBool,
+    heard: Notify,
+    events: Mutex<Vec<String>>,
     writes: Mutex<Vec<String>>,
     agents: Mutex<Vec<String>>,
 }
@@ -51,9 +55,21 @@ async fn serve(State(cluster): State<Arc<Cluster>>, request: Request) -> Respons
     }
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
     let ours = path.ends_with("/memcacheds");
+    if request.method() == "POST" && path.ends_with("/events") {
+        let body = read(request).await;
+        cluster.events.lock().unwrap().push(body["note"].as_str().unwrap().to_owned());
+        cluster.heard.notified().await;
+        return answer(201, body.to_string());
+    }
     if request.method() == "PATCH" {
         cluster.writes.lock().unwrap().push(path.to_owned());
         cluster.released.notified().await;
+        if cluster.stores.load(Ordering::Relaxed) {
+            let mut body = read(request).await;
+            body["metadata"]["uid"] = "u-2".into();
+            body["metadata"]["resourceVersion"] = "11".into();
+            return answer(201, body.to_string());
+        }
         return refusal(409, "Conflict", "something is there already");
     }
     if ours && cluster.without_crd.load(Ordering::Relaxed) {
@@ -64,6 +80,11 @@ async fn serve(State(cluster): State<Arc<Cluster>>, request: Request) -> Respons
         (false, true) => page(&cluster.resources, "10", None),
         (false, false) => page(&[], "10", None),
     }
+}
+
+async fn read(request: Request) -> Value {
+    let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
+    serde_json::from_slice(&body).unwrap()
 }
 
 /// There is no Lease yet, and every write of one succeeds; or somebody else renews it with each look.
@@ -79,8 +100,7 @@ async fn lease(cluster: &Cluster, request: Request) -> Response<Body> {
     if request.method() == "GET" {
         return refusal(404, "NotFound", "there is no such Lease");
     }
-    let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
-    let mut lease: Value = serde_json::from_slice(&body).unwrap();
+    let mut lease = read(request).await;
     lease["metadata"]["resourceVersion"] = "1".into();
     answer(200, lease.to_string())
 }
@@ -254,6 +274,29 @@ async fn a_signal_lets_requests_under_way_finish_and_begins_no_others() {
     let journal = std::fs::read_to_string(directory.path().join("journal")).unwrap();
     assert_eq!(journal.matches("{\"Done\":").count(), begun);
     replay(journal.as_bytes()).unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_lets_the_events_of_what_was_done_be_published() {
+    let cluster = one_resource();
+    cluster.stores.store(true, Ordering::Relaxed);
+    let mut operator = Operator::start(&cluster).await;
+    until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
+    operator.signal().await;
+    operator.page("/metrics", |_, body| body.contains("\nmemcached_operator_leader 0\n")).await;
+    let begun = cluster.writes.lock().unwrap().len();
+    (0..begun).for_each(|_| cluster.released.notify_one());
+
+    until("an Event", || !cluster.events.lock().unwrap().is_empty()).await;
+    let ends = timeout(Duration::from_millis(500), &mut operator.ended).await;
+    assert!(ends.is_err(), "it ended while an Event was not answered");
+    for told in 1..=begun {
+        until("each Event", || cluster.events.lock().unwrap().len() == told).await;
+        cluster.heard.notify_one();
+    }
+    assert_eq!(operator.end().await.0, Ended::Cleanly);
+    let events = cluster.events.lock().unwrap();
+    assert!(events.iter().all(|note| note.starts_with("Created ")) && events.len() == begun, "{events:?}");
 }
 
 #[tokio::test]
