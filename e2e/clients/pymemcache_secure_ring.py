@@ -1,7 +1,8 @@
 """A ring over the pods of a cache with TLS and a password, with pymemcache: python3 pymemcache_secure_ring.py ca.crt
 
-The environment has CACHE_USER, CACHE_PASSWORD, and MEMCACHED_SERVERS as the cache's ConfigMap has it: cache.default:11212.
-This name has to be in the certificate. pymemcache_ring.py, which follows the pods, has to be beside this file.
+The environment has CACHE_USER, CACHE_PASSWORD, and MEMCACHED_SERVERS as the cache's ConfigMap has it: cache.default:11212, or
+with named pods one name for each pod, with commas between them. These names have to be in the certificate. pymemcache_ring.py,
+which follows the pods, and pymemcache_named.py have to be beside this file.
 """
 import os
 import ssl
@@ -10,6 +11,7 @@ import sys
 from pymemcache.client.base import Client
 from pymemcache.client.hash import HashClient
 
+import pymemcache_named
 import pymemcache_ring
 
 
@@ -18,15 +20,19 @@ class Refused(Exception):
 
 
 class ServiceName(ssl.SSLContext):
-    """Checks the Service's name in the certificate, because pymemcache would check the address of the pod. Each new
-    connection reads the file again: so an authority that was added to it is trusted without a restart."""
+    """Checks the Service's name in the certificate, because pymemcache would check the address of the pod. A named pod is asked
+    for its own name. Each new connection reads the file again: so an authority that was added to it is trusted without a
+    restart."""
 
     def wrap_socket(self, sock, **options):
         self.load_verify_locations(self.authorities)
-        return super().wrap_socket(sock, **{**options, "server_hostname": self.service})
+        name = self.service or options["server_hostname"]
+        return super().wrap_socket(sock, **{**options, "server_hostname": name})
 
 
 class SecureCache(pymemcache_ring.Cache):
+    settings = pymemcache_ring.SETTINGS
+
     def __init__(self, name, port, ca, user, password, **options):
         super().__init__(name, port, **options)
         self.tls = ServiceName(ssl.PROTOCOL_TLS_CLIENT)
@@ -60,7 +66,7 @@ class SecureCache(pymemcache_ring.Cache):
         self.kind_of_ring = Ring
 
     def client_of(self, pods):
-        ring = self.kind_of_ring(pods, tls_context=self.tls, **pymemcache_ring.SETTINGS)
+        ring = self.kind_of_ring(pods, tls_context=self.tls, **self.settings)
         for client in ring.clients.values():
             try:
                 client.version()
@@ -78,9 +84,25 @@ class SecureCache(pymemcache_ring.Cache):
         return ring
 
 
-if __name__ == "__main__":
-    name, port = os.environ["MEMCACHED_SERVERS"].split(":")
+class SecureNamedPods(SecureCache):
+    """The same with named pods. The ring is made from their names, which stay: so it stays too."""
+
+    settings = pymemcache_named.SETTINGS
+
+    def __init__(self, servers, ca, user, password):
+        super().__init__(None, None, ca, user, password)
+        self.client, self.next_look = self.client_of(servers), float("inf")
+
+
+def of_environment(ca):
     login = os.environ["CACHE_USER"], os.environ["CACHE_PASSWORD"]
-    cache = SecureCache(name, int(port), sys.argv[1], *login)
+    servers = [(name, int(port)) for name, port in (it.split(":") for it in os.environ["MEMCACHED_SERVERS"].split(","))]
+    if len(servers) > 1:
+        return SecureNamedPods(servers, ca, *login)
+    return SecureCache(*servers[0], ca, *login)
+
+
+if __name__ == "__main__":
+    cache = of_environment(sys.argv[1])
     cache.ring().set("greeting", b"hello", noreply=False)
     print(cache.ring().get("greeting").decode())

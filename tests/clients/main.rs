@@ -347,10 +347,19 @@ async fn a_ring_of_pymemcache_logs_in_over_tls_at_each_pod_and_says_when_it_is_r
     let refusal = output(&mut with("other.default.svc", "secret")).await.unwrap_err();
     assert!(refusal.contains("CERTIFICATE_VERIFY_FAILED"), "{refusal}");
 
-    let mut alone = python(&[&program("pymemcache_secure_ring.py"), &authority]);
-    let environment = [("CACHE_USER", "app"), ("CACHE_PASSWORD", "secret"), ("PYTHONDONTWRITEBYTECODE", "1")];
-    alone.env("MEMCACHED_SERVERS", format!("127.0.0.1:{}", ports[0])).envs(environment);
-    assert_eq!(output(&mut alone).await, Ok("hello\n".to_owned()));
+    let alone = |servers: &str, password: &'static str| {
+        let mut program = python(&[&program("pymemcache_secure_ring.py"), &authority]);
+        program.env("MEMCACHED_SERVERS", servers).env("PYTHONDONTWRITEBYTECODE", "1");
+        program.envs([("CACHE_USER", "app"), ("CACHE_PASSWORD", password)]);
+        program
+    };
+    let of_service = format!("127.0.0.1:{}", ports[0]);
+    let of_named_pods = format!("{of_service},127.0.0.1:{}", ports[1]);
+    for servers in [&of_service, &of_named_pods] {
+        assert_eq!(output(&mut alone(servers, "secret")).await, Ok("hello\n".to_owned()), "{servers}");
+        let refusal = output(&mut alone(servers, "wrong")).await.unwrap_err();
+        assert!(refusal.contains("memcached does not let app in"), "{servers}: {refusal}");
+    }
 }
 
 /// The program of the page, and then the statistic that `docs/rotation.md` names.

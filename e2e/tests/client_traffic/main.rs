@@ -8,6 +8,7 @@
 mod awaited_warmth;
 mod cert_manager;
 mod contexts;
+mod copied;
 mod disturbed;
 mod expressions;
 mod found_again;

@@ -1,7 +1,7 @@
-//! The client programs that measure which keys are found again (`e2e/clients`): takes a library and how its ring is made, gives
-//! shares. They run on this machine, with the resolver that a pod of the namespace has.
+//! The client programs of `e2e/clients`, above all those that measure which keys are found again: takes a library and how its ring
+//! is made, gives shares. They run on this machine, with the resolver that a pod of the namespace has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::IpAddr;
@@ -84,14 +84,26 @@ impl Machine {
         command
     }
 
+    /// What Python prints that is started with these words, and whose environment has these variables and finds programs in
+    /// this folder.
+    pub(crate) async fn python(
+        &self,
+        programs: &Path,
+        words: &[&str],
+        variables: &BTreeMap<String, String>,
+    ) -> Result<String> {
+        let python = python()?;
+        let mut command = self.in_a_pod([python.as_str()].into_iter().chain(words.iter().copied()));
+        command.envs(variables).env("PYTHONPATH", programs).stdin(Stdio::null());
+        let output = command.output().await.with_context(|| format!("cannot start {command:?}"))?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
     /// Starts a program, which then waits for orders.
     pub(crate) fn ring(&self, title: &'static str, library: Library) -> Result<Ring> {
         let words = match library {
-            Library::Python(ring) => {
-                let python = repository().join("target/clients/bin/python");
-                ensure!(python.exists(), "no client libraries: run `scripts/prerequisites tests`");
-                vec![python.display().to_string(), program("hit_ratios.py"), ring.to_owned()]
-            }
+            Library::Python(ring) => vec![python()?, program("hit_ratios.py"), ring.to_owned()],
             Library::Java(ring) => {
                 let classes = format!("{JAR}:{}", self.folder.path().display());
                 ["java", "-XX:TieredStopAtLevel=1", "-cp", &classes, "HitRatios", ring]
@@ -107,6 +119,13 @@ impl Machine {
         let output = BufReader::new(child.stdout.take().context("it has no output")?).lines();
         Ok(Ring { title, input, output, log, _child: child })
     }
+}
+
+/// The Python in which `make test` installs the client libraries.
+fn python() -> Result<String> {
+    let python = repository().join("target/clients/bin/python");
+    ensure!(python.exists(), "no client libraries: run `scripts/prerequisites tests`");
+    Ok(python.display().to_string())
 }
 
 fn program(name: &str) -> String {
