@@ -61,7 +61,10 @@ fn make(folder: &TempDir, target: &str) -> Command {
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Makefile"));
     // Prerequisites are not what this is about.
     make.args(["--old-file=test-prerequisites", target]).current_dir(folder.path());
-    make.env("PATH", path).env_remove("E2E_KUBERNETES").env_remove("MAKEFLAGS").stdin(Stdio::null());
+    for variable in ["E2E_KUBERNETES", "E2E_LIMIT", "MAKEFLAGS"] {
+        make.env_remove(variable);
+    }
+    make.env("PATH", path).stdin(Stdio::null());
     make
 }
 
@@ -144,6 +147,37 @@ fn the_last_line_says_how_long_it_took_also_where_the_first_step_fails() {
         let output = make(&folder, target).output().unwrap();
         assert!(!output.status.success());
         assert_eq!(without_time(&String::from_utf8(output.stdout).unwrap(), target), "");
+    }
+}
+
+/// The line about all lanes, and the numbers in it.
+fn of_all_lanes(make: &mut Command) -> (String, Vec<u64>) {
+    let output = make.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let line = shown.lines().find(|line| line.starts_with("All lanes took ")).unwrap();
+    let numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|it| it.parse().ok()).collect();
+    (line.to_owned(), numbers)
+}
+
+#[test]
+fn it_says_by_how_much_all_tests_are_under_or_over_the_limit_and_nothing_fails_for_that() {
+    let (_folder, mut make) = stage(&[]);
+    let (line, numbers) = of_all_lanes(&mut make);
+    let [took, left, limit] = numbers[..] else { panic!("{line}") };
+    assert_eq!(line, format!("All lanes took {took} seconds: {left} under the limit of {limit}."));
+    assert_eq!(took + left, limit);
+    let (_folder, mut make) = stage(&[]);
+    let (line, numbers) = of_all_lanes(make.env("E2E_LIMIT", "0"));
+    assert!(line.contains(&format!(" {} over the limit of 0, ", numbers[0])), "{line}");
+    let (_folder, mut make) = stage(&[]);
+    let (line, numbers) = of_all_lanes(make.arg("T=orphan"));
+    assert_eq!(line, format!("All lanes took {} seconds.", numbers[0]), "some tests have no limit");
+
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("CONTRIBUTING.md")).unwrap();
+    let limit = format!("{},{:03}", limit / 1000, limit % 1000);
+    for said in [format!("{limit} are the limit"), format!("{limit} where it is not set")] {
+        assert!(page.contains(&said), "CONTRIBUTING.md does not say {said:?}");
     }
 }
 
