@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Writes down what it is asked for. A part ends with what its file says, or hangs or stands still when that says so.
+/// Writes down what it is asked for. A part ends with what its file says, or hangs or stands still when that says so. Where there
+/// are such files, they are the times of its tests, and more of its log.
 const CARGO: &str = r#"#!/bin/sh
 [ "$1" = test ] || exit 0
 case "$*" in
@@ -32,6 +33,8 @@ esac
 echo "$*" > "asked-$part"
 [ "$(cat "$part")" != hangs ] || { mkfifo "never-$part"; echo $$ > "hanging-$part"; read -r _ < "never-$part"; }
 [ "$(cat "$part")" != stands-still ] || { echo $$ > "hanging-$part"; kill -s STOP $$; }
+[ ! -e "times-$part" ] || cat "times-$part" >> "$E2E_WAITS"
+[ ! -e "log-$part" ] || cat "log-$part"
 echo "test $part::passed ... ok"
 if [ "$(cat "$part")" != 0 ]; then
     echo "test $part::broke ... FAILED"
@@ -179,6 +182,53 @@ fn it_says_by_how_much_all_tests_are_under_or_over_the_limit_and_nothing_fails_f
     for said in [format!("{limit} are the limit"), format!("{limit} where it is not set")] {
         assert!(page.contains(&said), "CONTRIBUTING.md does not say {said:?}");
     }
+}
+
+/// Times of tests and of waits, in milliseconds, as `e2e::testing` writes them.
+const TIMES: &str = "\
+    control_plane a::waits_late\t31000\t46000\tit is ready\n\
+    control_plane a::waits_late\t50000\t60000\tpods serve\n\
+    control_plane a::waits_late\t50000\t60000\tpods serve\n\
+    control_plane a::waits_late\t10000\t71000\n\
+    control_plane newest a::waits_late\t70000\t100000\tit is ready\n\
+    chart b::waits_for_nothing\t0\t90500\n\
+    chart c::in_two_parts\t100000\t110000\n\
+    chart c::in_two_parts\t120000\t145000\n";
+/// What stands above the slowest tests.
+const SLOWEST: &str = "The slowest tests, in seconds, and what they waited for (in all):\n";
+
+/// What cargo and a program print, where it takes so many seconds.
+fn log(program: &str, seconds: &str) -> String {
+    format!(
+        "     Running tests/{program}/main.rs (target/debug/deps/{program}-0123456789abcdef)\n\nrunning 1 test\n\
+         test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in {seconds}s\n\n"
+    )
+}
+
+#[test]
+fn it_prints_tests_from_their_beginning_what_each_waited_for_and_long_programs_that_need_no_cluster() {
+    let (folder, mut make) = stage(&[]);
+    let short: String = (0..30).map(|test| format!("chart d::short_{test}\t0\t{test}\n")).collect();
+    write(&folder, "times-oldest", &format!("{TIMES}{short}"));
+    write(&folder, "log-waiting", &[log("chart", "99.00"), log("clients", "86.31")].concat());
+    let of_examples = "   Doc-tests memcached_operator\n\ntest result: ok. 1 passed; finished in 77.00s\n";
+    write(&folder, "log-others", &(log("metrics", "19.99") + of_examples));
+    write(&folder, "log-alone", &log("simulation", "20.01"));
+    let output = make.output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let (_, rest) = shown.split_once(SLOWEST).unwrap();
+    let (printed, _) = rest.split_once("All lanes took ").unwrap();
+    let rows: Vec<_> = printed.lines().collect();
+    assert_eq!(rows.len(), 20, "{printed}");
+    let slowest = [
+        "  90.5  chart b::waits_for_nothing",
+        "  86.3  all of clients",
+        "  61.0  control_plane a::waits_late: pods serve (20)",
+        "  45.0  chart c::in_two_parts",
+        "  30.0  control_plane newest a::waits_late: it is ready (30)",
+        "  20.0  all of simulation",
+    ];
+    assert_eq!(rows[..6], slowest);
 }
 
 #[test]

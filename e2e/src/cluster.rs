@@ -22,6 +22,7 @@ use crate::programs::Family;
 use crate::record::{Phase, Record};
 use crate::remover::Remover;
 use crate::slot::{Port, Slot};
+use crate::test_times::TestTime;
 use crate::{
     busy_files, cgroups, chart, control_plane, kubeconfig, network, node, packages, paths, programs,
 };
@@ -270,6 +271,8 @@ impl Drop for Unfinished {
 pub struct Cleanup {
     name: String,
     remover: Option<Remover>,
+    /// Of the test whose cluster it is, which begins with it and ends when that is removed.
+    _time: TestTime,
 }
 
 impl Cleanup {
@@ -278,7 +281,8 @@ impl Cleanup {
     /// # Errors
     /// When nothing can be started that waits for the end of the program.
     pub fn for_cluster(name: &str) -> Result<Self> {
-        Ok(Self { name: name.to_owned(), remover: Some(Remover::start(name)?) })
+        let remover = Some(Remover::start(name)?);
+        Ok(Self { name: name.to_owned(), remover, _time: TestTime::begin() })
     }
 }
 

@@ -15,6 +15,7 @@
 //! kubeconfig a client's configuration from a kubeconfig
 //! boot       one start of a cluster, step by step
 //! control_plane, node, node_files, network, cgroups, image      the parts
+//! test_times how long each test takes, and waits for what
 //! cluster    up, find, down: the parts put together
 //! remover    removes a cluster when the program ends that it belongs to
 //! chart      helm, and the chart as it renders
@@ -59,6 +60,7 @@ mod remover;
 pub mod shipped;
 pub mod slot;
 pub mod stopgo;
+mod test_times;
 pub mod testing;
 
 pub use cluster::{Audit, Cleanup, Cluster, KubeletSync, Options, Owners, Shape, TemporaryCluster, down};

@@ -14,17 +14,22 @@ use anyhow::{Context, Result, ensure};
 use e2e::programs::{Family, Kubernetes};
 use e2e::testing::audit::{AuditLog, Request};
 use e2e::testing::memcached::Memcached;
-use e2e::testing::{Space, await_answer, in_namespace_of, unique};
+use e2e::testing::{Space, TestTime, await_answer, in_namespace_of, unique};
 use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, down, image, process};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::ListParams;
 use leftovers::{Host, leftovers_of};
 use rustix::process::{Pid, Signal};
 use serde_json::json;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// One test at a time: clusters that start at once would take the processors from the other lanes.
 static MACHINE: Mutex<()> = Mutex::const_new(());
+
+/// The turn of a test, with which its time begins.
+async fn turn() -> (MutexGuard<'static, ()>, TestTime) {
+    (MACHINE.lock().await, TestTime::begin())
+}
 
 /// A memcached pod and its Service, ready.
 async fn run_memcached(space: &Space, image: &str) -> Result<(Service, Pod)> {
@@ -99,7 +104,7 @@ fn borrowed_cache(folder: &Path) -> Result<PathBuf> {
 
 #[tokio::test]
 async fn a_node_is_ready_after_up_and_up_and_down_can_be_repeated() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     let name = unique("ready");
     let _cleanup = Cleanup::for_cluster(&name)?;
     let host = Host::now();
@@ -123,7 +128,7 @@ async fn a_node_is_ready_after_up_and_up_and_down_can_be_repeated() -> Result<()
 
 #[tokio::test]
 async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     let name = unique("killed");
     let cluster = TemporaryCluster::up(&name, Shape::Node).await?;
     in_namespace_of(&cluster, "pod", async |space| run_memcached(space, "memcached:1.6").await.map(|_| ()))
@@ -144,7 +149,7 @@ async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> 
 
 #[tokio::test]
 async fn two_clusters_at_once_do_not_meet() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     let (name, other) = (unique("one"), unique("two"));
     let (first, second) =
         tokio::join!(TemporaryCluster::up(&name, Shape::Node), TemporaryCluster::up(&other, Shape::Node));
@@ -169,7 +174,7 @@ async fn two_clusters_at_once_do_not_meet() -> Result<()> {
 
 #[tokio::test]
 async fn a_failed_up_names_the_component_shows_its_last_lines_and_cleans_up() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     let scratch = std::env::temp_dir().join(unique("failed"));
     let cache = borrowed_cache(&scratch)?;
     for (family, program) in
@@ -197,7 +202,7 @@ async fn a_failed_up_names_the_component_shows_its_last_lines_and_cleans_up() ->
 
 #[tokio::test]
 async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     for signal in ["TERM", "KILL"] {
         let name = unique("half");
         let _cleanup = Cleanup::for_cluster(&name)?;
@@ -225,7 +230,7 @@ async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result
 
 #[tokio::test]
 async fn a_program_that_is_killed_takes_its_cluster_along() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     // A search that makes a cluster of its own.
     let name = "stopgo";
     ensure!(Cluster::find(name)?.is_none(), "somebody else searches");
@@ -249,7 +254,7 @@ async fn a_program_that_is_killed_takes_its_cluster_along() -> Result<()> {
 
 #[tokio::test]
 async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_once() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     let cluster = TemporaryCluster::up(&unique("bare"), Shape::ApiServer).await?;
     assert_eq!(
         cluster.processes().iter().map(|one| &one.name).collect::<Vec<_>>(),
@@ -291,7 +296,7 @@ async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_onc
 
 #[tokio::test]
 async fn pods_resolve_services_by_name_and_run_images_that_were_loaded() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     let cluster = TemporaryCluster::up(&unique("images"), Shape::Node).await?;
     let tag = "registry.example/cache:loaded";
     let archive = cluster.folder().join("cache.tar");
@@ -328,7 +333,7 @@ async fn pods_resolve_services_by_name_and_run_images_that_were_loaded() -> Resu
 
 #[tokio::test]
 async fn without_root_there_is_a_control_plane_and_a_sentence() -> Result<()> {
-    let _machine = MACHINE.lock().await;
+    let _turn = turn().await;
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: it is about whom root can become");
         return Ok(());

@@ -50,7 +50,6 @@ pub mod status_history;
 pub mod tls;
 pub mod traffic;
 mod wait;
-mod wait_times;
 
 pub use every_change::{Change, every_change};
 pub use shared::{is_of_the_right_version, shared_cluster, unique};
@@ -59,3 +58,5 @@ pub use space::{Space, in_namespace, in_namespace_called, in_namespace_of};
 pub use wait::{
     LONGEST_WAIT, Watchable, await_answer, await_answer_within, await_object, await_object_within,
 };
+
+pub use crate::test_times::TestTime;

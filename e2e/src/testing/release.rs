@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::audit::{AuditLog, Mark, Request};
 use super::operator::get;
-use super::{Space, await_answer, unique};
+use super::{Space, TestTime, await_answer, unique};
 use crate::chart::{NAMESPACE, said};
 use crate::shipped::{self, Profile};
 use crate::{Cluster, Shape, TemporaryCluster, image};
@@ -23,6 +23,7 @@ use crate::{Cluster, Shape, TemporaryCluster, image};
 /// # Errors
 /// When the operator cannot be built, or as [`TemporaryCluster::up`].
 pub async fn cluster(prefix: &str) -> Result<TemporaryCluster> {
+    let _time = TestTime::begin();
     let binary = shipped::static_binary(Profile::Dev)?;
     let cluster = TemporaryCluster::up(&unique(prefix), Shape::Node).await?;
     cluster.load(&image::operator(&binary, shipped::IMAGE)?)?;

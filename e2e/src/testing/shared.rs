@@ -9,6 +9,7 @@ use kube::Client;
 
 use crate::cluster::{Cluster, Shape};
 use crate::programs::Kubernetes;
+use crate::test_times::TestTime;
 
 /// The names of the clusters that test programs share, of the oldest and of the newest Kubernetes: tests of both may run
 /// at the same time. `make test` removes both at the end.
@@ -31,6 +32,7 @@ pub async fn is_of_the_right_version(client: &Client) -> Result<()> {
 /// # Errors
 /// As [`Cluster::shared`].
 pub async fn shared_cluster() -> Result<Cluster> {
+    let _time = TestTime::begin();
     let [oldest, newest] = SHARED;
     let usual = if Kubernetes::is_newest()? { newest } else { oldest };
     let name = env::var(WHICH).unwrap_or_else(|_| usual.to_owned());

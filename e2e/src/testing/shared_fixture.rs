@@ -6,6 +6,8 @@ use std::sync::{Arc, Weak};
 use anyhow::Result;
 use tokio::sync::Mutex;
 
+use crate::test_times::TestTime;
+
 /// A fixture that exists while a test uses it.
 #[derive(Debug, Default)]
 pub struct SharedFixture<T>(Mutex<Weak<T>>);
@@ -21,6 +23,7 @@ impl<T> SharedFixture<T> {
     /// # Errors
     /// Those of `make`.
     pub async fn borrow(&self, make: impl AsyncFnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let _time = TestTime::begin();
         let mut held = self.0.lock().await;
         if let Some(there) = held.upgrade() {
             return Ok(there);

@@ -20,6 +20,7 @@ use super::shared::{shared_cluster, unique};
 use super::wait::{self, Watchable, await_answer};
 use crate::cluster::Cluster;
 use crate::options::Shape;
+use crate::test_times::TestTime;
 
 /// A namespace of one test, and a client whose requests can be told from others by their user agent.
 #[derive(Clone)]
@@ -67,6 +68,7 @@ pub async fn in_namespace_called(
     name: &str,
     body: impl AsyncFnOnce(&Space) -> Result<()>,
 ) -> Result<()> {
+    let _time = TestTime::begin();
     let space = Space::create(cluster, name).await?;
     let outcome = AssertUnwindSafe(body(&space)).catch_unwind().await;
     if !matches!(outcome, Ok(Ok(()))) {

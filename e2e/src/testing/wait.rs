@@ -15,7 +15,7 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::wait_times::Wait;
+use crate::test_times::Wait;
 
 /// After so long, what has not come never comes. On a machine with much else to do a rollout of minutes is no defect, and
 /// nobody waits longer for what does come.

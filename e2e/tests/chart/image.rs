@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, said};
 use e2e::image;
 use e2e::shipped::{self, Profile};
+use e2e::testing::TestTime;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -47,6 +48,7 @@ fn instruction(containerfile: &str, name: &str) -> Result<String> {
 
 #[test]
 fn the_image_holds_one_static_file_and_is_what_the_containerfile_says() -> Result<()> {
+    let _time = TestTime::begin();
     let binary = shipped::static_binary(Profile::Dev)?;
     let archive = files(&image::operator(&binary, shipped::IMAGE)?.pack()?)?;
     let manifest: Value = serde_json::from_slice(archive.get("manifest.json").context("a manifest")?)?;
@@ -76,6 +78,7 @@ fn the_image_holds_one_static_file_and_is_what_the_containerfile_says() -> Resul
 
 #[test]
 fn packing_leaves_the_image_and_the_list_of_what_is_in_it_and_says_how_big_they_are() -> Result<()> {
+    let _time = TestTime::begin();
     let folder = tempfile::tempdir()?;
     let mut pack = Command::new(env!("CARGO_BIN_EXE_e2e"));
     pack.args(["pack-image", "--profile=dev", "--tag=shop/operator:1", "--output"]).arg(folder.path());

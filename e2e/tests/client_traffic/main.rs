@@ -29,7 +29,7 @@ use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
 use e2e::testing::release::nothing_was_forbidden_in;
-use e2e::testing::{Space, in_namespace_called, monitors, unique};
+use e2e::testing::{Space, TestTime, in_namespace_called, monitors, unique};
 use e2e::{Cluster, Shape, TemporaryCluster, image, process};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
@@ -74,6 +74,8 @@ async fn in_restricted(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()
 
 /// The same, where the namespace's name counts: no other test has the same one.
 async fn in_restricted_called(name: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+    // Also while another test makes the site.
+    let _time = TestTime::begin();
     let site = SITE.get_or_try_init(Site::make).await?;
     let outcome = in_namespace_called(&site.cluster, name, async |space: &Space| {
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});

@@ -13,7 +13,7 @@ use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{at_once, await_ready, ready, state, up};
 use e2e::testing::kubelet::Kubelet;
-use e2e::testing::{Space, await_answer, in_namespace_of, monitors};
+use e2e::testing::{Space, TestTime, await_answer, in_namespace_of, monitors};
 use e2e::{Cluster, Shape};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Secret;
@@ -37,6 +37,8 @@ const AUTOSCALED: &str = include_str!("../fixtures/go-operator/autoscaled.yaml")
 static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
 
 pub(crate) async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+    // Also while another test makes the cluster.
+    let _time = TestTime::begin();
     in_namespace_of(CLUSTER.get_or_try_init(with_monitors).await?, prefix, body).await
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use super::resources::plain;
-use crate::testing::{Space, await_answer, in_namespace_of, monitors, unique};
+use crate::testing::{Space, TestTime, await_answer, in_namespace_of, monitors, unique};
 use crate::{Cluster, Options, Owners, Shape, TemporaryCluster};
 
 /// The cluster that most tests of this program share: controllers, but no node. Each operator in it sees only its own
@@ -20,6 +20,8 @@ static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
 
 /// Runs a test's body in a namespace of this program's cluster, with the definition installed.
 pub async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+    // Also while another test makes the cluster.
+    let _time = TestTime::begin();
     let cluster = CLUSTER.get_or_try_init(with_monitors).await?;
     in_namespace_of(cluster, prefix, body).await
 }
