@@ -328,10 +328,10 @@ fn properties(program: &str) -> Vec<Property> {
             let mut parts = block.split("#[test]\n");
             let divisor = divisor(parts.next().unwrap());
             let name = |part: &str| {
-                let rest = part.trim_start().strip_prefix("fn ")?;
-                rest.split('(').next().map(str::to_owned)
+                let rest = part.trim_start().strip_prefix("fn ").unwrap_or_else(|| panic!("{part}"));
+                rest.split('(').next().unwrap_or_default().to_owned()
             };
-            let names = parts.filter_map(name);
+            let names = parts.map(name);
             found.extend(names.map(|name| Property { name: format!("{module}{name}"), divisor }));
         }
     }

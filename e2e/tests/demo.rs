@@ -172,9 +172,8 @@ fn every_sample_becomes_ready(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Pages say that their commands work on the demo's own cluster too: one reader types the README, one the tutorial, one the page
-/// on rotation, and one all others, at once; but for the page whose restore would undo their edits, which comes last. The
-/// tutorial may be followed on another cluster meanwhile: so its port of this machine is another one here.
+/// Pages say that their commands work on the demo's own cluster too. Four read at once: the README, the tutorial, the page on
+/// rotation, and all others. `backup.md` comes last: its restore would undo their edits. The tutorial may be followed on another cluster meanwhile: so its port of this machine is another one here.
 fn pages_work_on_the_demo(cluster: &Cluster) -> Result<()> {
     let desk = tempfile::TempDir::new()?;
     let kubeconfig = desk.path().join("kubeconfig");

@@ -494,12 +494,12 @@ print(pymemcache.Client(sys.argv[1], tls_context=ssl.create_default_context(cafi
 
 /// Without a password, which they do not know either.
 #[rstest]
-#[case::pylibmc("pylibmc", python(&[&program("pylibmc_ring.py")]))]
-#[case::spymemcached("spymemcached", java(&[&program("SpymemcachedRing.java")]))]
+#[case::pylibmc("pylibmc", || python(&[&program("pylibmc_ring.py")]))]
+#[case::spymemcached("spymemcached", || java(&[&program("SpymemcachedRing.java")]))]
 #[tokio::test]
 async fn a_library_without_tls_stores_nothing_where_memcached_wants_it(
     #[case] name: &str,
-    #[case] mut program: Command,
+    #[case] program: fn() -> Command,
 ) {
     let page = page();
     let table = page.split("\n## Which library can do what\n").nth(1).expect("a section");
@@ -508,10 +508,14 @@ async fn a_library_without_tls_stores_nothing_where_memcached_wants_it(
     let folder = files(&["127.0.0.1"]);
     let file = |name: &str| folder.path().join(name).display().to_string();
     let pair = format!("ssl_chain_cert={},ssl_key={}", file("tls.crt"), file("tls.key"));
+    let asks = async |memcached: &Memcached| {
+        output(program().args(["127.0.0.1", &memcached.address.port().to_string()])).await
+    };
+    let stored = Ok("hello\n".to_owned());
+    assert_eq!(asks(&Memcached::start(&[]).await).await, stored, "without TLS");
     let memcached = Memcached::start(&["-Z", "-o", &pair]).await;
     let address = memcached.address;
-    let printed = output(program.args(["127.0.0.1", &address.port().to_string()])).await;
-    assert_ne!(printed, Ok("hello\n".to_owned()));
+    assert_ne!(asks(&memcached).await, stored);
     // It is there, and has nothing.
     let mut secure = python(&["-c", OVER_TLS, &address.to_string(), &file("tls.crt")]);
     assert_eq!(output(&mut secure).await, Ok("None\n".to_owned()));

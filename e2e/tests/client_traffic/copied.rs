@@ -65,7 +65,8 @@ fn block(section: &str, language: &str) -> Result<String> {
 fn programs() -> Result<TempDir> {
     let folder = TempDir::new()?;
     let dockerfile = block(PROGRAM, "dockerfile")?;
-    let words = dockerfile.lines().find_map(|line| line.strip_prefix("COPY ")).context("it copies nothing")?;
+    let words =
+        dockerfile.lines().find_map(|line| line.strip_prefix("COPY ")).context("it copies nothing")?;
     let (names, _) = words.rsplit_once(' ').context("it says where to")?;
     for name in names.split(' ') {
         let copied = fs::copy(repository().join("e2e/clients").join(name), folder.path().join(name));

@@ -110,8 +110,8 @@ async fn the_kubelet_counts_no_kill(prometheus: &Prometheus, namespace: &str) ->
 /// One more kill, which the panels on restarts can show: they compare what was scraped before it with what comes after it.
 async fn is_killed_while_scraped(prometheus: &Prometheus, cache: &Cache<'_>) -> Result<()> {
     let of = format!("namespace=\"{}\",service=\"{}\"", cache.space.name(), cache.name);
-    // Old enough to be seen beginning anew, whenever that is scraped.
-    prometheus.becomes(&format!("memcached_uptime_seconds{{{of}}} > bool 10"), 1.0).await?;
+    // Older than the memcached of after the kill is when it is scraped for the first time: so that a restart is seen.
+    prometheus.becomes(&format!("memcached_uptime_seconds{{{of}}} > bool 60"), 1.0).await?;
     is_killed_for_memory(cache).await?;
     cache.ready().await.map(|_| ())
 }

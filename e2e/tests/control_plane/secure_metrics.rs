@@ -199,7 +199,7 @@ async fn who_may_reads_metrics_over_the_newest_certificate_and_nobody_else_does(
 
 /// Connections that stand before a port at once.
 const CROWD: usize = 5_000;
-/// Somebody asks after so many of them: more at a time would wait for the system, which keeps a thousand for the operator.
+/// Somebody asks after so many of them. The system queues about a thousand that the operator has not accepted; more would wait.
 const WAVE: usize = 500;
 /// The most that they may cost, in bytes: without a limit to their number they took 126 MB.
 const ROOM: u64 = 16 << 20;
@@ -229,7 +229,8 @@ async fn crowd(address: SocketAddr, says: &[u8], asks: impl AsyncFn() -> Result<
             one.write_all(says).await?;
             all.push(one);
         }
-        asks().await.with_context(|| format!("among {} who ask nothing", all.len()))?;
+        await_answer(&format!("an answer among {} who ask nothing", all.len()), async || asks().await)
+            .await?;
     }
     Ok(())
 }

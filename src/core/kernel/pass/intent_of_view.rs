@@ -8,7 +8,7 @@ use crate::api::spec::Workload;
 use crate::kernel::desired::partition::Partition;
 use crate::kernel::desired::{Intent, Servers};
 use crate::kernel::live::Live;
-use crate::kernel::object::ChildKind;
+use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::stateful_set_rollout::{self, NextPod, UnreadyPod};
 
 impl<'a> View<'a> {
@@ -52,7 +52,8 @@ impl<'a> View<'a> {
 
     /// Under which names clients find the cache. A pod's own name leads to nothing while another kind runs the pods. While the
     /// resource is paused, or the former workload is kept, the names are those of the pods that there are. While both kinds
-    /// stand, only the Service leads to all pods; a pause in the midst of a switch moves no client.
+    /// stand, only the Service leads to all pods. A pause in the midst of a switch moves no client: one that was told the
+    /// Service keeps it, also where the Deployment could not be made yet.
     #[must_use]
     pub fn servers(&self, spec: &Validated) -> Servers {
         let stays = spec.paused || self.keeps_former();
@@ -63,10 +64,18 @@ impl<'a> View<'a> {
             }
             (Workload::StatefulSet, Some(_)) => Servers::Service,
             (Workload::Deployment, former) => {
-                let alone = former.filter(|_| self.our_workload().is_none());
+                let switches = spec.paused && self.has_told_service();
+                let alone = former.filter(|_| self.our_workload().is_none() && !switches);
                 running(alone).map_or(Servers::Service, Servers::Pods)
             }
         }
+    }
+
+    /// Whether the list in the status is the Service's name. A pod's name has one more part before the namespace.
+    fn has_told_service(&self) -> bool {
+        let Key { namespace, name } = &self.resource.seen.key;
+        let told = self.resource.seen.status.server_list.first();
+        told.is_some_and(|it| it.starts_with(&format!("{name}.{namespace}:")))
     }
 
     /// Whether the names lead to the cache. A Service of ours that is away for a moment is put back, and clients that read the

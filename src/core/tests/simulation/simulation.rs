@@ -199,7 +199,7 @@ impl Simulation {
 
     /// The Event about a rollout names the fields of the template that change.
     fn check_fields_are_told(&mut self, message: &str) {
-        // Where a cluster begins or ends to rewrite a template, an apply of other fields changes it: of the same template.
+        // Where a cluster begins or ends to rewrite, an apply of the same template may change it.
         let was_rewritten = std::mem::take(&mut self.model.template_was_rewritten);
         let is_excused = was_rewritten || self.workload_was_unreadable;
         assert!(

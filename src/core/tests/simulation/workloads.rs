@@ -543,16 +543,39 @@ fn a_pause_in_the_midst_of_a_switch_leaves_the_list() {
     }
 }
 
+/// The Deployment cannot be made, and the list leads to the Service already.
+#[test]
+fn a_pause_while_the_new_workload_is_refused_leaves_the_list() {
+    let mut simulation = edited(NAMED, NAMED);
+    run(&mut simulation);
+    simulation.model.edit(0);
+    simulation.hear();
+    let at = simulation.requests.iter().position(is_creation_of_deployment).unwrap();
+    simulation.answer(at, false, Some(Category::QuotaExceeded));
+    answer_all(&mut simulation);
+    assert!(!simulation.model.has(ChildKind::Deployment));
+    let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
+    assert_eq!(list(&simulation), ["cache.sim:11211"]);
+    simulation.model.pause(true);
+    answer_all(&mut simulation);
+    assert!(!simulation.model.has(ChildKind::Deployment));
+    assert_eq!(list(&simulation), ["cache.sim:11211"]);
+}
+
+fn is_creation_of_deployment(effect: &Effect) -> bool {
+    matches!(effect, Effect::Send { request: Request::Create { kind: ChildKind::Deployment, .. }, .. })
+}
+
 proptest! {
     /// After each change, before any time passes.
     #[test]
     fn the_list_is_exact_after_each_change(history in proptest::collection::vec(change(), 1..30)) {
         let mut simulation = Simulation::new();
         simulation.model.create_resource();
-        answer_all(&mut simulation);
         for change in &history {
             let was_paused = simulation.model.is_paused();
-            let before = simulation.model.servers_of_config_map();
+            let collects = matches!(change, Change::Step(Op::CollectGarbage));
+            let before = simulation.model.told_servers(collects);
             match change {
                 Change::Step(Op::Edit(variant)) if was_paused => simulation.model.edit_paused(*variant),
                 Change::Step(op) => simulation.apply(op),
@@ -560,7 +583,7 @@ proptest! {
                 Change::Pause(paused) => simulation.model.pause(*paused),
             }
             answer_all(&mut simulation);
-            simulation.model.check_list_is_exact(before);
+            simulation.model.check_list_is_exact(&before);
         }
     }
 }

@@ -105,8 +105,9 @@ impl Model {
     }
 
     /// The list, and the ConfigMap, where the operator knows of everything and nothing that it asked for is under way. While
-    /// the resource is paused, the list follows what runs the pods, and the ConfigMap stays as it was `before`, if there was one.
-    pub(crate) fn check_list_is_exact(&self, before: Option<String>) {
+    /// the resource is paused, the list follows what runs the pods, and a client that was told the Service keeps it; the
+    /// ConfigMap stays as it was.
+    pub(crate) fn check_list_is_exact(&self, before: &ToldServers) {
         let Some(resource) = &self.resource else { return };
         let is_ours = |child: &SeenChild| child.controller.as_ref().is_some_and(|it| it.uid == resource.uid);
         if !self.children.values().all(is_ours) {
@@ -128,25 +129,39 @@ impl Model {
             }
         };
         let asks_for_set = workload(resource) == ChildKind::StatefulSet;
-        let names_pods = if is_paused && !asks_for_set { set.is_some() } else { asks_for_set };
         let port = port(spec);
+        let of_service = || format!("{name}.{namespace}:{port}");
+        let was_service = before.list.first().is_some_and(|it| !it.contains(".svc:"));
+        let names_pods =
+            if is_paused && !asks_for_set { set.is_some() && !was_service } else { asks_for_set };
         let servers = self.servers_of_config_map();
         let list = match names_pods && !self.children.contains_key(&ChildKind::Deployment) {
             true => (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect(),
-            false => vec![format!("{name}.{namespace}:{port}")],
+            false => vec![of_service()],
         };
         // What an earlier resource left was in the way when this one began, and a pause makes nothing.
         let has_none_yet = is_paused && servers.is_none() && !self.children.contains_key(&ChildKind::Service);
         let list = if has_none_yet && resource.status.server_list.is_empty() { Vec::new() } else { list };
         assert_eq!(resource.status.server_list, list);
+        let exact = Some(list.join(","));
+        let is_kept = servers == before.config_map
+            || (before.collects && servers.is_none())
+            // Made before the operator knew of the pause.
+            || (before.config_map.is_none() && servers == exact);
         match is_paused {
-            true => assert!(servers.is_none() || servers == before, "{before:?} became {servers:?}"),
-            false => assert_eq!(servers, Some(list.join(","))),
+            true => assert!(is_kept, "{before:?} became {servers:?}"),
+            false => assert_eq!(servers, exact),
         }
     }
 
+    /// What clients are told now, before a change that collects what earlier resources left, or another one.
+    pub(crate) fn told_servers(&self, collects: bool) -> ToldServers {
+        let list = self.resource.as_ref().map(|it| it.status.server_list.clone()).unwrap_or_default();
+        ToldServers { list, config_map: self.servers_of_config_map(), collects }
+    }
+
     /// What the ConfigMap for applications names.
-    pub(crate) fn servers_of_config_map(&self) -> Option<String> {
+    fn servers_of_config_map(&self) -> Option<String> {
         let config_map = self.children.get(&ChildKind::ConfigMap)?.content.parse();
         // An empty string may be stored as none.
         Some(config_map["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default().to_owned())
@@ -275,6 +290,15 @@ impl Model {
 fn port(spec: &MemcachedSpec) -> u16 {
     let tls = spec.security.as_ref().and_then(|security| security.tls.as_ref());
     if tls.is_some_and(|tls| tls.enabled == Some(true)) { 11212 } else { 11211 }
+}
+
+/// What clients were told before a change.
+#[derive(Debug)]
+pub(crate) struct ToldServers {
+    list: Vec<String>,
+    config_map: Option<String>,
+    /// Whether the change may take the ConfigMap of an earlier resource away.
+    collects: bool,
 }
 
 /// What is known of the StatefulSet of a resource, where a list is judged.
