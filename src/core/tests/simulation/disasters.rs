@@ -4,8 +4,11 @@ use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::Event;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
+use memcached_operator_core::kernel::reconciler::Reconciler;
+use memcached_operator_core::kernel::world::secret::Presence;
 use proptest::prelude::*;
 
+use crate::model::Model;
 use crate::simulation::{Simulation, request_name};
 
 /// One step of such a history.
@@ -19,6 +22,9 @@ pub(crate) enum Disaster {
     BackUp,
     /// Etcd is restored. What is under way fails, and the watches hear of nothing any more.
     Restore,
+    /// The same, and the API server gives the versions since the backup out again. A list that shows the restore, one of those
+    /// that do, is answered before anybody writes; where none does, versions are others, as after [`Self::Restore`].
+    RestoreAndRepeatVersions(usize),
     /// The operator's Role is taken away.
     TakeRole,
     /// It gets its Role back.
@@ -35,6 +41,7 @@ pub(crate) fn disaster() -> impl Strategy<Value = Disaster> {
         3 => (0..Watched::ALL.len()).prop_map(Disaster::Serve),
         1 => Just(Disaster::BackUp),
         1 => Just(Disaster::Restore),
+        1 => (0..Watched::ALL.len()).prop_map(Disaster::RestoreAndRepeatVersions),
         1 => Just(Disaster::TakeRole),
         2 => Just(Disaster::GiveRole),
         1 => Just(Disaster::Redefine),
@@ -54,6 +61,7 @@ impl Simulation {
             }
             Disaster::BackUp => self.model.back_up(),
             Disaster::Restore => self.restore(),
+            Disaster::RestoreAndRepeatVersions(at) => self.restore_and_repeat_versions(*at),
             Disaster::TakeRole => {
                 self.asked.remove(&Watched::Memcached);
                 let left = self.departure();
@@ -106,6 +114,40 @@ impl Simulation {
         self.model.restore();
         // What was counted since the backup was of a history that is gone.
         self.counted = self.counted.min(self.model.rollouts);
+        self.told.truncate(self.counted);
+    }
+
+    /// As [`Self::restore`], but versions of the lost history come again. What is promised then rests on a list that shows an
+    /// older version than is known: nobody can tell a restore without one from no restore at all.
+    fn restore_and_repeat_versions(&mut self, at: usize) {
+        let salt = self.model.salt;
+        self.restore();
+        let all = Watched::ALL.into_iter();
+        let show_it: Vec<Watched> = all.filter(|kind| self.would_show_a_restore(*kind)).collect();
+        let Some(at) = at.checked_rem(show_it.len()) else { return };
+        self.model.salt = salt;
+        let (kind, relists) = (show_it[at], self.relists);
+        self.ask(kind);
+        self.serve(kind);
+        while let Some(event) = self.model.next_event_of(kind) {
+            self.step(event);
+        }
+        assert!(self.relists > relists, "a list of {kind:?} does not show a restore");
+        // What was sent when requests failed was decided on the lost history, and may name a version that comes again.
+        for _ in 0..self.requests.len() {
+            self.answer(0, false, Some(Category::Transient));
+        }
+    }
+
+    /// Whether each operator knows something in a newer version than a list of this kind would show it now, and would see by it
+    /// that versions went back. Between two restores one that waits for lists expects older versions.
+    fn would_show_a_restore(&self, kind: Watched) -> bool {
+        let listed = self.model.listed(kind);
+        let follower = self.follower.as_ref().map(|it| &it.reconciler);
+        let mut operators = [&self.reconciler].into_iter().chain(follower);
+        let sees_it =
+            |it: &Reconciler| it.is_synced() && listed.iter().any(|event| knows_newer_than(it, event));
+        self.model.has_role && operators.all(sees_it)
     }
 
     /// Lists that were asked for are answered; at last the kinds are listed that nobody hears of. Returns whether there was
@@ -130,6 +172,27 @@ impl Simulation {
             other => format!("{other:?}"),
         };
         self.requests.iter().map(name).collect()
+    }
+}
+
+/// Whether an operator knows a newer version of what an event shows.
+fn knows_newer_than(operator: &Reconciler, event: &Event) -> bool {
+    let world = operator.world();
+    match event {
+        Event::Resource(seen) => {
+            let known = world.resources.get(&seen.key).map(|it| &it.seen.resource_version);
+            known.is_some_and(|known| seen.resource_version.is_older_than(known))
+        }
+        Event::Child(seen) => {
+            world.resources.get(&seen.key).is_some_and(|it| it.slot(seen.kind).is_ahead_of(seen))
+        }
+        Event::Secret(seen) => match world.secrets.get(&seen.key).map(|it| &it.presence) {
+            Some(Presence::Present(uid, known)) => {
+                *uid == seen.uid && seen.resource_version.is_older_than(known)
+            }
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -165,6 +228,66 @@ fn after_a_restore_of_etcd_the_next_lists_say_what_there_is_and_no_pod_rolls() {
         simulation.model.edit(4);
         simulation.settle();
         simulation.model.check_converged();
+    }
+}
+
+/// An object, what is done to it after the backup and, otherwise, after the restore, and the request that comes of that.
+struct Repeated {
+    kind: Watched,
+    lost: fn(&mut Model),
+    after: fn(&mut Model),
+    request: &'static str,
+}
+
+const REPEATED: [Repeated; 3] = [
+    Repeated {
+        kind: Watched::Memcached,
+        lost: |model| model.edit(4),
+        after: |model| model.edit(1),
+        request: "apply Deployment",
+    },
+    Repeated {
+        kind: Watched::Secret,
+        lost: |model| model.set_secret(Some(2)),
+        after: |model| model.set_secret(Some(5)),
+        request: "read Secret",
+    },
+    Repeated {
+        // It is put back before the restore.
+        kind: Watched::Child(ChildKind::Service),
+        lost: Model::tamper_port,
+        after: Model::tamper_port,
+        request: "apply Service",
+    },
+];
+
+#[test]
+fn after_a_restore_the_very_version_that_is_known_is_looked_at_anew_where_it_comes_again() {
+    for Repeated { kind, lost, after, request } in REPEATED {
+        // The list of another kind shows the restore each time: of those that changed, in the order of all kinds.
+        for shown_by in 0..3 {
+            let mut simulation = settled();
+            simulation.model.set_secret(Some(1));
+            simulation.model.edit(3);
+            simulation.settle();
+            simulation.model.back_up();
+            lost(&mut simulation.model);
+            simulation.model.touch_secret();
+            simulation.model.trigger(1);
+            simulation.settle();
+            let known = simulation.model.version_of(kind).unwrap().clone();
+            simulation.befall(&Disaster::RestoreAndRepeatVersions(shown_by));
+            while simulation.model.next_version().is_older_than(&known) {
+                simulation.model.touch_secret();
+            }
+            after(&mut simulation.model);
+            assert_eq!(simulation.model.version_of(kind), Some(&known), "with other content");
+            simulation.requested.clear();
+            simulation.settle();
+            assert!(simulation.requested.iter().any(|it| it == request), "{:?}", simulation.requested);
+            simulation.model.check_converged();
+            simulation.model.check_carries_its_secret();
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::simulation::Simulation;
 
 /// The operator that follows.
 pub(crate) struct Follower {
-    reconciler: Reconciler,
+    pub(crate) reconciler: Reconciler,
     /// Its place in [`Departures`]; the leader has the other one.
     number: usize,
     /// When it wants to be woken.

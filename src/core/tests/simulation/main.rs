@@ -71,6 +71,7 @@ proptest! {
         }
         simulation.settle();
         simulation.model.check_converged();
+        simulation.model.check_carries_its_secret();
     }
 
     #[test]

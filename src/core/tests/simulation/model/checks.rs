@@ -11,6 +11,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Key, Watched};
 use memcached_operator_core::kernel::secret_keys::PASSWORD_FILE;
 use memcached_operator_core::kernel::unwatched::carries_label;
 use memcached_operator_core::kernel::{diff, hash};
+use serde_json::Value;
 
 use super::objects::is_labelled;
 use super::others::is_foreign;
@@ -180,10 +181,21 @@ impl Model {
         if !kind.is_workload() {
             return;
         }
-        let hash = &body["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/secret-hash"];
-        let mounted = MountedKey { secret: SECRET, key: PASSWORD_FILE };
-        let refused = secret_hash([(mounted, hash::of_bytes(&[REFUSED]).as_str())]);
-        assert!(!self.judges || *hash != refused, "pods are started with what memcached refuses");
+        let refused = hash_of_secret(REFUSED);
+        assert!(
+            !self.judges || *hash_on_template(body) != refused,
+            "pods are started with what memcached refuses"
+        );
+    }
+
+    /// Once all has come to rest, pods were started with what their Secret holds, unless memcached would refuse that.
+    pub(crate) fn check_carries_its_secret(&self) {
+        let (Some(resource), Some((_, content))) = (&self.resource, &self.secret) else { return };
+        let mounts = resource.spec.as_ref().unwrap().security.as_ref().is_some_and(|it| it.sasl.is_some());
+        if mounts && *content != REFUSED {
+            let workload = self.children[&workload(resource)].content.parse();
+            assert_eq!(*hash_on_template(&workload), hash_of_secret(*content));
+        }
     }
 
     /// The children that are wanted and that no list shows: a restarted operator reads each once, because something without
@@ -284,6 +296,16 @@ impl Model {
         assert_eq!(trigger.as_str(), resource.restart_trigger.as_deref());
         assert_eq!(diff::drift(kind, &deployment, &deployment), Vec::<String>::new());
     }
+}
+
+/// What a pod template says of the Secret that holds this.
+fn hash_of_secret(content: u8) -> String {
+    let mounted = MountedKey { secret: SECRET, key: PASSWORD_FILE };
+    secret_hash([(mounted, hash::of_bytes(&[content]).as_str())])
+}
+
+fn hash_on_template(workload: &Value) -> &Value {
+    &workload["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/secret-hash"]
 }
 
 /// The port that clients are told.

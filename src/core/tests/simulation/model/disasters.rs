@@ -44,7 +44,7 @@ impl Model {
     }
 
     /// All is as it was then, and versions go on from there; no watch hears of anything any more. Versions are not given
-    /// out a second time: nobody could tell two writes of the same version apart.
+    /// out a second time, but where the salt of the lost history is put back: then each comes again.
     pub(crate) fn restore(&mut self) {
         let Some(backup) = self.backup.clone() else { return };
         let Backup {
@@ -65,6 +65,7 @@ impl Model {
         let undone = if self.causes > counts.1 { 2 } else { 0 };
         (self.rollouts, self.causes) = (counts.0, counts.1 + undone);
         self.history += 1;
+        self.salt = self.history;
         self.hide();
         Watched::ALL.into_iter().for_each(|kind| self.cut(kind));
     }

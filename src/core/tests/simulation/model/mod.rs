@@ -45,8 +45,10 @@ pub(crate) struct Model {
     /// Of the resource and its children.
     key: Key,
     version: u64,
-    /// How often etcd was restored: each history has versions of its own.
+    /// How often etcd was restored.
     pub(crate) history: u64,
+    /// What tells the versions of this history from those of the ones before it.
+    pub(crate) salt: u64,
     /// How many objects there ever were: a uid is not given out a second time.
     born: u64,
     resource: Option<SeenResource>,
@@ -112,6 +114,7 @@ impl Model {
             key: Key { namespace: namespace.to_owned(), name: name.to_owned() },
             version: 0,
             history: 0,
+            salt: 0,
             born: 0,
             resource: None,
             children: BTreeMap::new(),
@@ -168,9 +171,25 @@ impl Model {
         Event::ServerVersion(format!("v1.{}.0", self.release))
     }
 
+    /// The version that is given out next.
+    pub(crate) fn next_version(&self) -> ResourceVersion {
+        ResourceVersion::from((1_000 * (self.version + 1) + self.salt).to_string())
+    }
+
     fn tick(&mut self) -> ResourceVersion {
+        let version = self.next_version();
         self.version += 1;
-        ResourceVersion::from((1_000 * self.version + self.history).to_string())
+        version
+    }
+
+    /// In which version an object is stored, of the kinds that have one.
+    pub(crate) fn version_of(&self, kind: Watched) -> Option<&ResourceVersion> {
+        match kind {
+            Watched::Memcached => self.resource.as_ref().map(|it| &it.resource_version),
+            Watched::Child(kind) => self.children.get(&kind).map(|it| &it.resource_version),
+            Watched::Secret => self.secret.as_ref().map(|(it, _)| &it.resource_version),
+            Watched::Pod => None,
+        }
     }
 
     /// When the last object was created: they come a second apart.
@@ -205,6 +224,11 @@ impl Model {
     pub(crate) fn list(&mut self, kind: Watched) -> Vec<Event> {
         self.watches.remove(&kind);
         self.cut.remove(&kind);
+        self.listed(kind)
+    }
+
+    /// What a list of a kind shows.
+    pub(crate) fn listed(&self, kind: Watched) -> Vec<Event> {
         match kind {
             Watched::Memcached => {
                 self.resource.iter().map(|it| Event::Resource(Box::new(it.clone()))).collect()

@@ -69,7 +69,8 @@ impl Model {
         let child = SeenChild {
             kind,
             key: self.key.clone(),
-            uid: Uid::from(format!("theirs-{}", resource_version)),
+            // A version may come again after a restore of etcd, and a uid never does.
+            uid: Uid::from(format!("theirs-{resource_version}-{}", self.history)),
             resource_version,
             created: None,
             generation: 1,
