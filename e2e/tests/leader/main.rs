@@ -32,6 +32,7 @@ fn scenarios() -> Vec<Scenario> {
         ("a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_goes_on", Box::pin(endings::a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_goes_on())),
         ("leaders_that_stand_still_again_and_again_never_write_over_another", Box::pin(endings::leaders_that_stand_still_again_and_again_never_write_over_another())),
         ("an_apply_that_arrives_after_the_next_leaders_is_refused_and_changes_nothing", Box::pin(late::an_apply_that_arrives_after_the_next_leaders_is_refused_and_changes_nothing())),
+        ("a_json_patch_that_arrives_after_the_next_leaders_apply_is_refused_and_changes_nothing", Box::pin(late::a_json_patch_that_arrives_after_the_next_leaders_apply_is_refused_and_changes_nothing())),
         ("a_lease_that_is_deleted_comes_back_and_has_no_two_holders", Box::pin(lease::a_lease_that_is_deleted_comes_back_and_has_no_two_holders())),
         ("a_lease_that_is_damaged_is_repaired_and_has_no_two_holders", Box::pin(lease::a_lease_that_is_damaged_is_repaired_and_has_no_two_holders())),
         ("nobody_waits_as_long_as_a_damaged_lease_says", Box::pin(lease::nobody_waits_as_long_as_a_damaged_lease_says())),
