@@ -1,22 +1,26 @@
 //! What the operator knew when it wrote a status, as questions about what the status says. Pure; called by
 //! [`super::contradictions`].
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::pass::{self, View};
 use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::reconciler::Reconciler;
 use memcached_operator_core::kernel::unwatched::Absence;
-use memcached_operator_core::kernel::world::secret::Presence;
+use memcached_operator_core::kernel::world::secret::{Presence, Secret};
 
 /// Failures that pass by themselves.
 const PASSING: [Category; 4] =
     [Category::Conflict, Category::Transient, Category::Internal, Category::NamespaceTerminating];
+
+/// How long pods of a StatefulSet may make no progress.
+const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What the operator knew when it wrote a status.
 pub(super) struct Known<'a> {
@@ -149,7 +153,8 @@ impl<'a> Known<'a> {
         };
         let rollout = self.workload.and_then(|live| live.rollout.as_deref()).cloned().unwrap_or_default();
         let problem = status.secret_rotation.as_ref().and_then(|it| it.problem.as_ref());
-        let rotates_no_more = problem.is_some_and(|it| words.starts_with(it.message.trim_end_matches('.')));
+        let rotates_no_more = problem
+            .is_some_and(|it| it.reason == reason && words.starts_with(it.message.trim_end_matches('.')));
         let begins =
             |said: Option<String>| said.is_some_and(|it| words.starts_with(it.trim_end_matches('.')));
         let stands = || self.theirs.iter().any(|kind| words.starts_with(&format!("{kind} ")));
@@ -159,28 +164,113 @@ impl<'a> Known<'a> {
             "QuotaExceeded" => failed(&[Category::QuotaExceeded]),
             "AdmissionDenied" => failed(&[Category::AdmissionDenied]),
             "ImmutableField" => failed(&[Category::ImmutableField]),
-            "InvalidSpec" => self.breaks_rules() || failed(&[Category::Invalid]),
-            "RetryingAfterError" if words.starts_with("somebody keeps changing fields of ") => true,
+            "InvalidSpec" => match self.broken_rules() {
+                Some(findings) => words == findings,
+                None => failed(&[Category::Invalid]),
+            },
+            "RetryingAfterError" if words.starts_with("somebody keeps changing fields of ") => {
+                self.keeps_changing(words)
+            }
             "RetryingAfterError" => failed(&PASSING),
             "SecretUnreadable" => self.failures.iter().any(|(_, said)| words.contains(said)),
-            "SecretInvalid" => {
-                let secrets = self.reconciler.world().secrets.keys();
-                rotates_no_more || secrets.into_iter().any(|secret| words.contains(&secret.name))
-            }
+            "SecretInvalid" => rotates_no_more || words == self.invalid_secrets(),
             "AgentUnreachable" => rotates_no_more,
             "ReplicaFailure" => rollout.replica_failure.as_deref() == Some(words),
             // The controller of a StatefulSet knows no deadline: the words are the operator's.
             "ProgressDeadlineExceeded" if self.kind() == "StatefulSet" => {
-                rotates_no_more || status.progressing_since.is_some()
+                rotates_no_more || self.makes_no_progress(words, status)
             }
             "ProgressDeadlineExceeded" => rotates_no_more || begins(rollout.deadline_exceeded),
             _ => false,
         }
     }
 
-    pub(super) fn breaks_rules(&self) -> bool {
+    /// Each rule that the spec breaks, with its field, or why it cannot be read; `None` where it is valid.
+    fn broken_rules(&self) -> Option<String> {
+        let spec = match &self.reconciler.world().resources[self.key].seen.spec {
+            Ok(spec) => spec,
+            Err(error) => return Some(format!("spec cannot be read: {error}")),
+        };
+        let violations = validate(&self.key.name, spec).err()?;
+        let findings = violations.iter().map(|it| format!("{}: {}", it.path, it.message));
+        Some(findings.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Whether these words name a child that was put back as often as it may be within a minute, and all who write it.
+    fn keeps_changing(&self, words: &str) -> bool {
+        let resource = &self.reconciler.world().resources[self.key];
+        let Key { namespace, name } = self.key;
+        ChildKind::ALL.into_iter().any(|kind| {
+            let slot = resource.slot(kind);
+            let wanted = resource.rendered_hashes.as_ref().and_then(|hashes| hashes.hash(kind));
+            let managers = slot.live.iter().flat_map(|live| &live.managers).map(OtherManager::in_words);
+            let said = format!(
+                "somebody keeps changing fields of {} {namespace}/{} that this operator sets, and it puts them back \
+                 only a few times a minute; other field managers: {}",
+                kind.name(),
+                kind.name_of_child(name),
+                managers.collect::<Vec<_>>().join(", ")
+            );
+            words == said && slot.repairs.exhausted_until(wanted, self.now).is_some()
+        })
+    }
+
+    /// What is wrong with the Secrets that the resource names, in the order of their names.
+    fn invalid_secrets(&self) -> String {
+        let secrets = self.reconciler.world().secrets.iter().filter(|(_, it)| it.users.contains(self.key));
+        let invalid = secrets.filter_map(|(key, secret)| self.invalid_secret(&key.name, secret));
+        invalid.collect::<Vec<_>>().join("; ")
+    }
+
+    /// What was found in this version of a Secret: by what was read of it, or, after a restart, by the status that is stored.
+    fn invalid_secret(&self, name: &str, secret: &Secret) -> Option<String> {
+        let Presence::Present(uid, version) = &secret.presence else { return None };
+        let content = secret.content.as_ref();
+        if let Some(content) = content.filter(|it| it.uid == *uid && it.resource_version == *version) {
+            let findings = content.findings.iter().filter(|it| it.is_invalid());
+            let findings: Vec<_> = findings.map(|it| format!("{}: {}", it.key(), it.words())).collect();
+            let all = findings.join("; ");
+            return (!all.is_empty())
+                .then(|| format!("Secret {name}, {all}; no rollout starts with it: correct the Secret"));
+        }
+        let recorded = &self.reconciler.world().resources[self.key].seen.status.secrets;
+        let of_version = Some(version.to_string());
+        let judged = recorded.iter().find(|it| it.name == name && it.invalid_resource_version == of_version);
+        judged.and_then(|it| it.invalid.clone())
+    }
+
+    /// Whether these words are those of the operator's own deadline, which is over, with the pods that there are. A pod's own
+    /// reason, and what else waits for this resource, stand behind them.
+    fn makes_no_progress(&self, words: &str, status: &MemcachedStatus) -> bool {
+        let since = status.progressing_since.as_ref();
+        let is_over = since.is_some_and(|since| self.now.duration_since(since.0) >= DEADLINE);
+        let rollout = self.workload.and_then(|live| live.rollout.as_deref());
+        let (exist, expected) = (rollout.map_or(0, |rollout| rollout.replicas), self.expected());
+        let missing = match exist < expected {
+            true => format!(
+                "; {exist}/{expected} pods exist, and the Events of the StatefulSet say why no more"
+            ),
+            false => String::new(),
+        };
+        let said = format!("StatefulSet {} has made no progress for 10 minutes{missing}", self.key.name);
+        let ends = [": ", "; no other cache adopts a newer pod template until this one is available"];
+        let is_end = |rest: &str| rest.is_empty() || ends.iter().any(|end| rest.starts_with(end));
+        is_over && words.strip_prefix(&said).is_some_and(is_end)
+    }
+
+    /// Pods that are expected: those that the resource asks for or, within its bounds, an autoscaler.
+    fn expected(&self) -> i32 {
         let spec = self.reconciler.world().resources[self.key].seen.spec.as_ref();
-        spec.is_ok_and(|spec| validate(&self.key.name, spec).is_err()) || spec.is_err()
+        let bounds = spec.ok().and_then(|spec| spec.autoscaling.as_ref());
+        match (bounds, self.workload.and_then(|live| live.replicas)) {
+            (None, _) => self.wanted().unwrap_or(1),
+            (Some(_), Some(0)) => 0,
+            (Some(bounds), asked) => {
+                let least = bounds.min_replicas.unwrap_or(1);
+                let asked = asked.and_then(|it| i32::try_from(it).ok()).unwrap_or(least);
+                asked.min(bounds.max_replicas.unwrap_or(i32::MAX)).max(least)
+            }
+        }
     }
 
     pub(super) fn has_secret(&self, name: &str) -> bool {
