@@ -7,7 +7,9 @@ use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedReques
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::support::{NAME, condition, deployment, live, run, sent, service, world};
+use crate::support::{
+    NAME, condition, condition_in_words, deployment, live, run, sent, service, world,
+};
 
 /// The same, without its owner: `kubectl delete --cascade=orphan` takes the reference and who wrote it.
 fn orphaned(child: SeenChild, other_owners: &Value) -> SeenChild {
@@ -95,6 +97,23 @@ fn what_only_looks_like_an_orphan_stays_somebody_elses() {
         let world = world(&spec, vec![foreign, deployment(&spec)]);
         assert_eq!(sent(&world), Vec::<String>::new());
         assert_eq!(condition(&world, "Ready").as_deref(), Some("False NameConflict"));
+    }
+}
+
+/// Times have whole seconds: nobody can tell of the same one whether the resource made the child itself.
+#[test]
+fn an_orphan_of_the_very_second_of_the_resource_is_not_taken_back_and_is_said_to_be_in_the_way() {
+    let spec = json!({"replicas": 1});
+    let beside = |created: &str| {
+        let left = SeenChild { created: created.parse().ok(), ..orphaned(service(&spec), &Value::Null) };
+        world(&spec, vec![left, deployment(&spec)])
+    };
+    assert_eq!(sent(&beside("2026-01-01T23:59:59Z")), ["apply Service"]);
+    let world = beside("2026-01-02T00:00:00Z");
+    assert_eq!(sent(&world), Vec::<String>::new());
+    let words = "NameConflict: Service default/cache exists and is not controlled by this resource";
+    for (condition, status) in [("Ready", "False"), ("Stalled", "True")] {
+        assert_eq!(condition_in_words(&world, condition), Some(format!("{status} {words}")));
     }
 }
 

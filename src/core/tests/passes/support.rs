@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use kube_core::DynamicObject;
+use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::event::{SeenChild, SeenRollout};
 use memcached_operator_core::kernel::object::{ChildKind, Key};
@@ -133,11 +134,20 @@ pub(crate) fn sent(world: &World) -> Vec<String> {
 
 /// Status and reason of a condition in the status that a pass writes: `False Forbidden`.
 pub(crate) fn condition(world: &World, of: &str) -> Option<String> {
+    condition_said(world, of, |it| format!("{} {}", it.status, it.reason))
+}
+
+/// The same with its words: `False Forbidden: cannot apply Deployment`.
+pub(crate) fn condition_in_words(world: &World, of: &str) -> Option<String> {
+    condition_said(world, of, |it| format!("{} {}: {}", it.status, it.reason, it.message))
+}
+
+fn condition_said(world: &World, of: &str, said: impl Fn(&Condition) -> String) -> Option<String> {
     run(world).requests.iter().find_map(|request| {
         match request {
             PlannedRequest::WriteStatus { status, .. } => status.conditions.iter().find(|it| it.type_ == of),
             _ => None,
         }
-        .map(|it| format!("{} {}", it.status, it.reason))
+        .map(&said)
     })
 }
