@@ -1,6 +1,7 @@
 //! What it costs to start beside many objects of others: takes a cluster with an audit log and a [`Fleet`] on it, gives
 //! what a start costs alone, beside Deployments, Services and ConfigMaps of others, and beside their Secrets too, which
-//! are the one kind that is watched whole, as metadata. Called by [`super::run`].
+//! are the one kind that is watched whole, as metadata; and what a start without the definition costs, where no resource can be
+//! listed. Called by [`super::run`].
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use super::fleet::{AT_ONCE, Fleet};
 use super::report::{Bound, Row};
 use super::{cold_start, memory, settled};
 use crate::cluster::Cluster;
-use crate::testing::audit::AuditLog;
+use crate::testing::audit::{AuditLog, Request};
+use crate::testing::await_answer;
 
 /// The namespace of the objects of others.
 const NAMESPACE: &str = "crowd";
@@ -42,6 +44,8 @@ pub(super) struct Crowd {
     alone: Start,
     beside: Start,
     beside_secrets: Start,
+    /// Peak memory in bytes without the definition, alone and beside all of them.
+    undefined: [u64; 2],
 }
 
 /// Has the operator start over a fleet at rest, alone and beside so many objects of others of each kind.
@@ -50,6 +54,8 @@ pub(super) struct Crowd {
 /// When the cluster or the operator fails.
 pub(super) async fn measure(cluster: &Cluster, fleet: &Fleet, count: usize) -> Result<Crowd> {
     let log = AuditLog::for_cluster(cluster);
+    let undefined_alone = without_definition(&log, fleet).await?;
+    fleet.define().await?;
     fleet.fill().await?;
     cold_start::operator_run(fleet).await?.0.terminate().await?;
     let alone = cheapest(&log, fleet).await?;
@@ -62,7 +68,31 @@ pub(super) async fn measure(cluster: &Cluster, fleet: &Fleet, count: usize) -> R
     let beside = cheapest(&log, fleet).await?;
     fill(fleet, "Secret", count).await?;
     let beside_secrets = cheapest(&log, fleet).await?;
-    Ok(Crowd { count, alone, beside, beside_secrets })
+    fleet.clear().await?;
+    let undefined = [undefined_alone, without_definition(&log, fleet).await?];
+    Ok(Crowd { count, alone, beside, beside_secrets, undefined })
+}
+
+/// The least peak memory of a few operators that find no definition, once they watch whatever else there is.
+async fn without_definition(log: &AuditLog, fleet: &Fleet) -> Result<u64> {
+    fleet.undefine().await?;
+    let mut least = u64::MAX;
+    for _ in 0..STARTS {
+        let started = log.mark()?;
+        let operator = fleet.operator()?;
+        operator.await_readyz(503, "does not serve memcacheds").await?;
+        await_answer("the other kinds are listed", async || {
+            let requests = log.since(started)?;
+            let ours = |it: &&Request| it.user_agent.starts_with("memcached-operator/") && it.verb == "watch";
+            let is_watched = |kind: &str| requests.iter().filter(ours).any(|it| it.resource == kind);
+            ensure!(is_watched("deployments") && is_watched("secrets"), "{requests:?}");
+            Ok(())
+        })
+        .await?;
+        least = least.min(memory::peak(operator.pid())?);
+        operator.terminate().await?;
+    }
+    Ok(least)
 }
 
 /// What the cheapest of a few starts cost in each respect.
@@ -132,8 +162,8 @@ fn content(kind: &str, name: &str) -> Value {
 
 impl Crowd {
     /// What is to be said of it.
-    pub(super) fn rows(&self) -> [Row; 4] {
-        let Self { count, alone, beside, beside_secrets } = self;
+    pub(super) fn rows(&self) -> [Row; 5] {
+        let Self { count, alone, beside, beside_secrets, undefined } = self;
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let row = |what, (figure, must), (one, other): (&dyn fmt::Display, &dyn fmt::Display)| Row {
             what: str::to_owned(what),
@@ -173,13 +203,25 @@ impl Crowd {
                     beside_secrets.processor, beside.processor, beside_secrets.requests, beside.requests
                 ),
             },
+            row_without_definition(undefined.map(megabytes)),
         ]
+    }
+}
+
+fn row_without_definition([alone, beside]: [f64; 2]) -> Row {
+    Row {
+        what: "start without the definition, beside many objects of others: memory more, MB".to_owned(),
+        resources: None,
+        figure: beside - alone,
+        must: Bound::AtMost(5.0),
+        hope: None,
+        detail: format!("alone {alone:.1} MB, beside all objects of others {beside:.1} MB"),
     }
 }
 
 /// The rows of starts that nobody measured, for their bounds.
 #[cfg(test)]
-pub(super) fn rows_of_nothing() -> [Row; 4] {
+pub(super) fn rows_of_nothing() -> [Row; 5] {
     let start = Start { memory: 1, processor: Duration::from_secs(1), requests: 1 };
-    Crowd { count: 1, alone: start, beside: start, beside_secrets: start }.rows()
+    Crowd { count: 1, alone: start, beside: start, beside_secrets: start, undefined: [1; 2] }.rows()
 }

@@ -57,18 +57,36 @@ impl Fleet {
         let client = Client::try_from(cluster.config("fleet").await?)?;
         let fleet =
             Self { client, kubeconfig: cluster.kubeconfig(), folder: cluster.folder().to_owned(), count };
-        let definitions: Api<CustomResourceDefinition> = Api::all(fleet.client.clone());
-        let definition = crd();
-        let name = definition.metadata.name.as_deref().context("a definition has a name")?;
-        definitions.patch(name, &PatchParams::apply("fleet").force(), &Patch::Apply(&definition)).await?;
-        await_answer_within("the kind is served", FLEET_SETTLES_WITHIN, async || {
-            fleet.list(Watched::Memcached).await
-        })
-        .await?;
+        fleet.define().await?;
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(NAMESPACE.to_owned());
         Api::<Namespace>::all(fleet.client.clone()).create(&PostParams::default(), &namespace).await?;
         Ok(fleet)
+    }
+
+    /// Applies the definition and waits until the kind is served.
+    pub(super) async fn define(&self) -> Result<()> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let definition = crd();
+        let name = definition.metadata.name.as_deref().context("a definition has a name")?;
+        definitions.patch(name, &PatchParams::apply("fleet").force(), &Patch::Apply(&definition)).await?;
+        await_answer_within("the kind is served", FLEET_SETTLES_WITHIN, async || {
+            self.list(Watched::Memcached).await.map(drop)
+        })
+        .await
+    }
+
+    /// Deletes the definition, and every resource with it, and waits until the kind is served no more.
+    pub(super) async fn undefine(&self) -> Result<()> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let name = crd().metadata.name.context("a definition has a name")?;
+        definitions.delete(&name, &DeleteParams::default()).await?;
+        await_answer_within("the kind is served no more", FLEET_SETTLES_WITHIN, async || {
+            ensure!(definitions.get_opt(&name).await?.is_none(), "the definition is there");
+            ensure!(self.list(Watched::Memcached).await.is_err(), "the kind is served");
+            Ok(())
+        })
+        .await
     }
 
     /// How many resources there are between [`Fleet::fill`] and [`Fleet::clear`].
