@@ -147,7 +147,8 @@ pub(crate) async fn an_apply_that_arrives_after_the_next_leaders_is_refused_and_
 /// The operator gives up a number of pods that an autoscaler is to decide on, before it applies without that number.
 pub(crate) async fn a_json_patch_that_arrives_after_the_next_leaders_apply_is_refused_and_changes_nothing()
 -> Result<()> {
-    let metric = json!({"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1500m"}});
+    let metric =
+        json!({"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1500m"}});
     let mut scaled = resource("cache", 71)?;
     scaled.spec.autoscaling = serde_json::from_value(json!({
         "enabled": true, "minReplicas": 1, "maxReplicas": 2,

@@ -7,9 +7,7 @@ use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedReques
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::support::{
-    NAME, condition, condition_in_words, deployment, live, run, sent, service, world,
-};
+use crate::support::{NAME, condition, condition_in_words, deployment, live, run, sent, service, world};
 
 /// The same, without its owner: `kubectl delete --cascade=orphan` takes the reference and who wrote it.
 fn orphaned(child: SeenChild, other_owners: &Value) -> SeenChild {

@@ -247,9 +247,9 @@ impl<'a> Known<'a> {
         let rollout = self.workload.and_then(|live| live.rollout.as_deref());
         let (exist, expected) = (rollout.map_or(0, |rollout| rollout.replicas), self.expected());
         let missing = match exist < expected {
-            true => format!(
-                "; {exist}/{expected} pods exist, and the Events of the StatefulSet say why no more"
-            ),
+            true => {
+                format!("; {exist}/{expected} pods exist, and the Events of the StatefulSet say why no more")
+            }
             false => String::new(),
         };
         let said = format!("StatefulSet {} has made no progress for 10 minutes{missing}", self.key.name);
