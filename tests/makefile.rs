@@ -328,7 +328,7 @@ fn properties(program: &str) -> Vec<Property> {
             let mut parts = block.split("#[test]\n");
             let divisor = divisor(parts.next().unwrap());
             let name = |part: &str| {
-                let rest = part.trim_start().strip_prefix("fn ").unwrap_or_else(|| panic!("{part}"));
+                let rest = part.trim_start().strip_prefix("fn ").expect(part);
                 rest.split('(').next().unwrap_or_default().to_owned()
             };
             let names = parts.map(name);
