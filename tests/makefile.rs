@@ -328,7 +328,9 @@ fn properties(program: &str) -> Vec<Property> {
             let mut parts = block.split("#[test]\n");
             let divisor = divisor(parts.next().unwrap());
             let name = |part: &str| {
-                let rest = part.trim_start().strip_prefix("fn ").expect(part);
+                let rest = part.trim_start().strip_prefix("fn ");
+                assert!(rest.is_some(), "a property whose name is not found: {part}");
+                let rest = rest.unwrap_or_default();
                 rest.split('(').next().unwrap_or_default().to_owned()
             };
             let names = parts.map(name);
