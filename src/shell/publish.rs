@@ -65,9 +65,8 @@ impl Publisher {
     pub async fn close(self) {
         let Self { queue, metrics: _, sending } = self;
         drop(queue);
-        if sending.await.is_err() {
-            tracing::warn!("the task that publishes Kubernetes Events panicked");
-        }
+        // Whether it panicked does not matter any more.
+        drop(sending.await);
     }
 }
 

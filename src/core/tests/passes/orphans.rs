@@ -109,7 +109,8 @@ fn an_orphan_of_the_very_second_of_the_resource_is_not_taken_back_and_is_said_to
     assert_eq!(sent(&beside("2026-01-01T23:59:59Z")), ["apply Service"]);
     let world = beside("2026-01-02T00:00:00Z");
     assert_eq!(sent(&world), Vec::<String>::new());
-    let words = "NameConflict: Service default/cache exists and is not controlled by this resource";
+    let words = "NameConflict: Service default/cache exists and is not controlled by this resource: delete or rename it, or \
+                 give this Memcached another name";
     for (condition, status) in [("Ready", "False"), ("Stalled", "True")] {
         assert_eq!(condition_in_words(&world, condition), Some(format!("{status} {words}")));
     }
