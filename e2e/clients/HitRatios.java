@@ -3,7 +3,8 @@
 // java -cp spymemcached.jar:FOLDER HitRatios CONSISTENT|ARRAY_MOD|NAMED|KEPT FROM TO [FROM TO]...
 // NAMED is the ring of SpymemcachedNamed.java. KEPT is the same, but makes no new client when a name gets another address. FROM and
 // TO are host:port,... of memcacheds. Prints a share for each pair: of 5,000 keys that are stored in the ring FROM, those that the
-// ring TO finds. An error is a miss. Without FROM and TO it reads orders, as hit_ratios.py does.
+// ring TO finds. An error is a miss; a server that is there is asked again for what it did not answer. Without FROM and TO it reads
+// orders, as hit_ratios.py does.
 import java.net.InetSocketAddress;
 import java.security.Security;
 import java.util.ArrayList;
@@ -28,6 +29,10 @@ public class HitRatios {
     final long patience;
     // Seconds. Where a server goes away, spymemcached leaves some requests without an answer.
     static final long PATIENCE_WHILE_AWAY = 5;
+    // As many are asked for at once.
+    static final int BATCH = 500;
+    // Seconds in which a server that is there is asked again for what it has not answered.
+    static final long ASKS_AGAIN = 30;
     Exception firstMiss;
     String servers = "";
     List<InetSocketAddress> addresses = List.of();
@@ -97,31 +102,47 @@ public class HitRatios {
         }
     }
 
+    // Asks for these keys at once, and takes out each that is answered.
+    void ask(Function<String, Future<?>> ask, BitSet wanted, long patience) {
+        int[] numbers = wanted.stream().toArray();
+        List<Future<?>> answers = new ArrayList<>();
+        for (int number : numbers) {
+            answers.add(ask.apply(keys + "-" + number));
+        }
+        // For all of them together.
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(patience);
+        for (int place = 0; place < numbers.length; place++) {
+            try {
+                Object value = answers.get(place).get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
+                lacking.set(numbers[place], value == null || value.equals(false));
+                wanted.clear(numbers[place]);
+            } catch (Exception miss) {
+                // The pod is away, or late.
+                firstMiss = firstMiss == null ? miss : firstMiss;
+            }
+        }
+    }
+
+    boolean isAway(int number) {
+        return !client.getNodeLocator().getPrimary(keys + "-" + number).isActive();
+    }
+
     int share(Function<String, Future<?>> ask, long patience) {
         lacking.set(0, KEYS);
-        List<Future<?>> answers = new ArrayList<>();
-        for (int key = 0; key < KEYS; key++) {
-            answers.add(ask.apply(keys + "-" + key));
-            if (answers.size() < 500 && key < KEYS - 1) {
-                continue;
-            }
-            if (takesOrders) {
-                System.out.println("...");
-            }
-            // For all of them together.
-            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(patience);
-            int number = key - answers.size();
-            for (Future<?> answer : answers) {
-                number++;
-                try {
-                    Object value = answer.get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
-                    lacking.set(number, value == null || value.equals(false));
-                } catch (Exception miss) {
-                    // The pod is away.
-                    firstMiss = firstMiss == null ? miss : firstMiss;
+        for (int first = 0; first < KEYS; first += BATCH) {
+            BitSet wanted = new BitSet();
+            wanted.set(first, Math.min(first + BATCH, KEYS));
+            // A late answer is no miss.
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(ASKS_AGAIN);
+            do {
+                if (takesOrders) {
+                    System.out.println("...");
                 }
-            }
-            answers.clear();
+                ask(ask, wanted, patience);
+                for (int number = wanted.nextSetBit(0); number >= 0; number = wanted.nextSetBit(number + 1)) {
+                    wanted.set(number, !isAway(number));
+                }
+            } while (!wanted.isEmpty() && System.nanoTime() < end);
         }
         return 100 * (KEYS - lacking.cardinality()) / KEYS;
     }

@@ -94,10 +94,16 @@ impl Cluster {
 
     /// What is wrong with it, if something is.
     pub async fn broken(&self) -> Option<String> {
-        if self.record.phase == Phase::Starting {
+        // Its programs may have been started anew since this value was made.
+        let record = match Record::load(&self.folder) {
+            Ok(Some(record)) => record,
+            Ok(None) => return Some("it was removed".to_owned()),
+            Err(error) => return Some(format!("{error:#}")),
+        };
+        if record.phase == Phase::Starting {
             return Some("its start was interrupted".to_owned());
         }
-        if let Some(gone) = self.record.processes.iter().find(|process| !process.is_running()) {
+        if let Some(gone) = record.processes.iter().find(|process| !process.is_running()) {
             return Some(format!("{} does not run", gone.name));
         }
         let ready = async {

@@ -121,7 +121,8 @@ impl Process {
             .with_context(|| format!("cannot start {}: {}", launch.name, launch.program.display()))?;
         let pid = i32::try_from(child.id())?;
         // It may have ended already; its entry stays until this process, its parent, asks for its exit status.
-        let (_, started) = stat(pid).with_context(|| format!("{} is gone at once", launch.name))?;
+        let Stat { started, .. } =
+            Stat::of(pid).with_context(|| format!("{} is gone at once", launch.name))?;
         let process =
             Self { name: launch.name.to_owned(), pid, started, boot: boot().context("this boot has no id")? };
         // The kernel returns from starting a program before that has its environment. Until then the process has no mark,
@@ -269,15 +270,38 @@ pub fn marked(folder: &Path) -> Vec<Process> {
 
 /// The start time of a process that runs.
 fn start_time(pid: i32) -> Option<u64> {
-    stat(pid).filter(|(state, _)| !matches!(state, 'Z' | 'X')).map(|(_, started)| started)
+    Stat::of(pid).filter(Stat::is_running).map(|it| it.started)
 }
 
-/// The state of a process, and its start time in clock ticks since boot: the 3rd and 22nd field of its `stat`.
-fn stat(pid: i32) -> Option<(char, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses and may hold anything, spaces and parentheses too.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
+/// What the kernel tells of a process in its `stat`.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    /// The 3rd field, of the first thread.
+    state: char,
+    /// The 20th field, with the first thread.
+    threads: u32,
+    /// The 22nd field, in clock ticks since boot.
+    started: u64,
+}
+
+impl Stat {
+    fn of(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        // The second field is the program's name in parentheses and may hold anything, spaces and parentheses too.
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let threads = fields.nth(16)?.parse().ok()?;
+        Some(Self { state, threads, started: fields.nth(1)?.parse().ok()? })
+    }
+
+    /// The first thread of a process that is killed can end before the others. They hold its ports and files until they end
+    /// too: who starts a program anew on these ports before that finds them in use.
+    fn is_running(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X') || self.threads > 1
+    }
 }
 
 fn boot() -> Option<String> {
@@ -309,11 +333,26 @@ mod tests {
     #[test]
     fn a_process_stands_still_meanwhile_and_goes_on() {
         let sleeper = sleeper(Path::new("/stopped"));
-        let state = || stat(sleeper.pid).map(|(state, _)| state);
+        let state = || Stat::of(sleeper.pid).map(|it| it.state);
         assert_eq!(sleeper.while_stopped(|| Ok(state())).expect("it stops"), Some('T'));
         assert!(sleeper.is_running());
         kill_all(std::slice::from_ref(&sleeper)).expect("it ends");
         assert!(sleeper.while_stopped(|| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_process_runs_until_its_last_thread_has_ended() {
+        let stat = |state: char, threads: u32| {
+            let fields = format!("9 (a) b) {state} 1 9 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 4711 0 0");
+            Stat::parse(&fields).expect("it is a stat")
+        };
+        assert_eq!(stat('S', 7), Stat { state: 'S', threads: 7, started: 4711 });
+        assert!(stat('S', 1).is_running());
+        assert!(stat('Z', 2).is_running());
+        assert!(!stat('Z', 1).is_running());
+        let own = Stat::of(std::process::id().cast_signed()).expect("it runs");
+        let threads = fs::read_dir("/proc/self/task").expect("it has threads").count();
+        assert!(own.threads > 1 && threads > 1, "{own:?}, {threads}");
     }
 
     #[test]

@@ -71,14 +71,18 @@ pub async fn in_namespace_called(
     let _time = TestTime::begin();
     let space = Space::create(cluster, name).await?;
     let outcome = AssertUnwindSafe(body(&space)).catch_unwind().await;
+    let mut broken = None;
     if !matches!(outcome, Ok(Ok(()))) {
         eprintln!("{}", space.describe().await);
+        broken = cluster.broken().await;
     }
-    let removed = space.remove().await;
+    // A broken cluster would be waited for until the deadline.
+    let removed = if broken.is_none() { space.remove().await } else { Ok(()) };
+    if removed.is_err() {
+        broken = cluster.broken().await;
+    }
     // Otherwise a test that lost its API server would only tell of a lost connection.
-    if !matches!((&outcome, &removed), (Ok(Ok(())), Ok(())))
-        && let Some(why) = cluster.broken().await
-    {
+    if let Some(why) = broken {
         eprintln!(
             "===== cluster {} is broken: {why} =====\n{}",
             cluster.name(),
