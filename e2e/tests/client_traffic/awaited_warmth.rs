@@ -28,19 +28,19 @@ use super::with_cache;
 
 /// Keys of one pod.
 const KEYS: usize = 9_000;
-/// How many keys of each pod the client asks for every tenth of a second: so many that chance moves the ratio of a second by
-/// less than a hundredth.
-const A_TICK: usize = 100;
 /// Which rollout is measured.
 #[derive(Clone, Copy)]
 struct Measured {
     pods: usize,
     /// `rollout.warmth.percent`.
     percent: u16,
+    /// How many keys of each pod the client asks for every tenth of a second.
+    tick: usize,
 }
 
-const LAST: Measured = Measured { pods: 3, percent: 80 };
-const MEASURED: [Measured; 2] = [Measured { pods: 4, percent: 50 }, LAST];
+const LAST: Measured = Measured { pods: 3, percent: 80, tick: 100 };
+/// The first client is so slow that a pod starts while the one before it has filled little more.
+const MEASURED: [Measured; 2] = [Measured { pods: 4, percent: 50, tick: 40 }, LAST];
 
 impl Measured {
     fn spec(self, threads: usize, warmth: &Value) -> Value {
@@ -53,11 +53,11 @@ impl Measured {
         })
     }
 
-    /// A second, in reads. A client that connects to a pod that is gone stands still for up to a second and then makes up for it;
+    /// A second of a fast client, in reads: so many that chance moves their ratio by less than a hundredth. A client that connects to a pod that is gone stands still for up to a second and then makes up for it;
     /// on a busy machine it is slower for long. Pods are filled by what it misses, so reads are what counts: over the same reads a cold
     /// pod never passes for a warm one, however long they take.
     const fn a_second(self) -> usize {
-        10 * self.pods * A_TICK
+        10 * self.pods * LAST.tick
     }
 
     /// The hit ratio that each second has at least: two pods are not filled, of which one is warm.
@@ -67,8 +67,10 @@ impl Measured {
     }
 }
 
-/// Longer than three pods take to start and to be filled, on a busy machine.
-const ROLLOUT: Duration = Duration::from_secs(240);
+/// Longer than four pods take to start and to be filled by a slow client, on a busy machine.
+const ROLLOUT: Duration = Duration::from_mins(15);
+/// `rollout.warmth.timeoutSeconds` where a wait has to end with a warm pod: as long.
+const FILLING: u64 = 900;
 /// `rollout.warmth.timeoutSeconds` where nobody asks.
 const IDLE: SignedDuration = SignedDuration::from_secs(5);
 /// A time in which a client asked, and how much it found.
@@ -122,7 +124,7 @@ impl<'a> Shop<'a> {
 
     /// Asks each pod equally often, and for each of its keys as likely as for any other. Gives how many were found.
     async fn tick(&mut self) -> Result<usize> {
-        Ok(usize::try_from(self.client.any(A_TICK).await?)?)
+        Ok(usize::try_from(self.client.any(self.measured.tick).await?)?)
     }
 
     /// Whether this pod of before the rollout has gone.
@@ -156,7 +158,7 @@ async fn seconds_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<S
         }
         shop.look().await?;
         found += shop.tick().await?;
-        asked += measured.pods * A_TICK;
+        asked += measured.pods * measured.tick;
         if asked >= measured.a_second() {
             let ends = Instant::now();
             if !seconds.is_empty() || shop.is_replaced(measured.pods - 2) {
@@ -253,7 +255,7 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
         let mut threads = 1..;
         let mut next = |measured: Measured, warmth: Value| measured.spec(threads.next().unwrap_or(1), &warmth);
         for measured in MEASURED {
-            let warm = json!({"percent": measured.percent});
+            let warm = json!({"percent": measured.percent, "timeoutSeconds": FILLING});
             cache.apply(&next(measured, Value::Null)).await?;
             cache.ready().await?;
             let mut shop = Shop::open(measured, cache, &mut client).await?;

@@ -16,10 +16,12 @@ pub struct Warming {
     pub revision: Option<String>,
     /// Since when the next one waits, also where the wait is over and something else keeps it.
     pub since: Time,
-    /// Items that it holds, in percent of what the others hold on average, up to 100; absent before that is known.
+    /// Items that it holds, in percent of what pods of the older template hold on average, up to 100, less what new pods before
+    /// it lack of that; absent before that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items_percent: Option<i32>,
-    /// Its hit ratio, in percent of that of the others, up to 100; absent before that is known.
+    /// Its hit ratio, in percent of that of pods of the older template, up to 100, less what new pods before it lack of that;
+    /// absent before that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_ratio_percent: Option<i32>,
 }

@@ -43,14 +43,79 @@ impl Reads {
     const fn and(self, other: Self) -> Self {
         Self { hits: self.hits.saturating_add(other.hits), all: self.all.saturating_add(other.all) }
     }
+
+    fn ratio(self) -> Ratio {
+        Ratio { part: self.hits.into(), whole: self.all.into() }
+    }
 }
 
-/// What a pod has of what the others have, in percent up to 100; `None` where that is not known.
+/// What some pods have: items for each pod, or hits for each read.
+#[derive(Clone, Copy, Debug)]
+struct Ratio {
+    part: u128,
+    whole: u128,
+}
+
+impl Ratio {
+    fn of_items(pods: &[&PodFigures]) -> Option<Self> {
+        let part = pods.iter().map(|it| u128::from(it.items)).sum();
+        let whole = u128::try_from(pods.len()).ok().filter(|count| *count > 0)?;
+        Some(Self { part, whole })
+    }
+
+    /// So many times this, in percent of another; rounded down. Where the other is nothing, there is nothing to lose.
+    fn percent_of(self, other: Self, times: u128) -> u128 {
+        let part = self.part.saturating_mul(other.whole).saturating_mul(100 * times);
+        part.checked_div(self.whole.saturating_mul(other.part)).unwrap_or(100 * times)
+    }
+}
+
+/// The pods of a StatefulSet that is rolled out, by the template that they have.
+struct Sides<T> {
+    /// The pod that is waited for: the new one of the lowest number.
+    last: T,
+    /// All new ones: this one and those of higher numbers.
+    new: T,
+    /// Those that the rollout has not reached.
+    older: T,
+}
+
+impl<'a> Sides<Vec<&'a PodFigures>> {
+    fn of(answer: &'a [PodFigures], last: &str) -> Self {
+        let number = |pod: &str| pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u32>().ok());
+        let (older, new): (Vec<_>, Vec<_>) = answer.iter().partition(|it| number(&it.pod) < number(last));
+        let last = new.iter().copied().filter(|it| it.pod == last).collect();
+        Self { last, new, older }
+    }
+}
+
+impl<T> Sides<T> {
+    fn try_map<U>(&self, each: impl Fn(&T) -> Option<U>) -> Option<Sides<U>> {
+        let Self { last, new, older } = self;
+        Some(Sides { last: each(last)?, new: each(new)?, older: each(older)? })
+    }
+}
+
+impl Sides<Ratio> {
+    /// What the last of so many new pods has of what an older one has, in percent up to 100, less what the others lack of that.
+    ///
+    /// Those may fill more slowly than pods start. If each were compared by itself, all of them would lack as much as one may,
+    /// and clients would find less than they were promised: all but one full pod, and this one, while the next one is away.
+    fn share(&self, new: usize) -> Option<i32> {
+        let new = u128::try_from(new).ok()?;
+        let alone = self.last.percent_of(self.older, 1);
+        let together = self.new.percent_of(self.older, new).saturating_sub(100 * new.saturating_sub(1));
+        i32::try_from(alone.min(together).min(100)).ok()
+    }
+}
+
+/// What the new pod that is waited for has of what an older one has, in percent up to 100, less what new pods before it lack
+/// of that; `None` where that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Of the items that the others hold on average.
+    /// Of the items that older ones hold on average.
     pub items: Option<i32>,
-    /// Of the hit ratio of the others.
+    /// Of the hit ratio of older ones.
     pub hit_ratio: Option<i32>,
 }
 
@@ -108,13 +173,16 @@ impl AskedFigures {
         let is_whole =
             |answer: &Vec<PodFigures>| pods.iter().all(|pod| answer.iter().any(|it| it.pod == *pod));
         let Some(answer) = answer.filter(is_whole) else { return };
-        let (of_pod, of_others): (Vec<_>, Vec<_>) = answer.iter().partition(|it| it.pod == self.pod);
-        self.shares.items = of_pod.first().and_then(|pod| share_of_items(pod, &of_others));
-        match self.reads(&of_pod).zip(self.reads(&of_others)) {
-            Some((pod, others)) if pod.all < READS || others.all < READS => {}
+        let pods = Sides::of(&answer, &self.pod);
+        let new = pods.new.len();
+        let items = pods.try_map(|pods| Ratio::of_items(pods));
+        self.shares.items = items.and_then(|items| items.share(new));
+        match pods.try_map(|pods| self.reads(pods)) {
+            Some(reads) if reads.last.all < READS || reads.older.all < READS => {}
             reads => {
                 // Without reads some memcached is another one since.
-                self.shares.hit_ratio = reads.and_then(|(pod, others)| share_of_hit_ratio(pod, others));
+                let ratios = reads.and_then(|reads| reads.try_map(|reads| Some(reads.ratio())));
+                self.shares.hit_ratio = ratios.and_then(|ratios| ratios.share(new));
                 self.base = answer;
             }
         }
@@ -129,7 +197,7 @@ impl AskedFigures {
         pods.iter().map(since_base).try_fold(Reads::default(), |sum, it| Some(sum.and(it?)))
     }
 
-    /// What the pod has of what the others have; nothing where others were asked, or none.
+    /// What the pod has of what older ones have; nothing where another pod was waited for, or none was asked.
     #[must_use]
     pub fn shares(&self, warming: &Warming) -> Shares {
         if self.are_of(warming) { self.shares } else { Shares::default() }
@@ -146,23 +214,6 @@ impl AskedFigures {
         }
         Some(self.answered.map_or(now, |answered| answered.saturating_add(WAIT).unwrap_or(now)))
     }
-}
-
-/// Where the others hold nothing there is nothing to wait for.
-fn share_of_items(pod: &PodFigures, others: &[&PodFigures]) -> Option<i32> {
-    let sum: u128 = others.iter().map(|it| u128::from(it.items)).sum();
-    let count = u128::try_from(others.len()).ok().filter(|count| *count > 0)?;
-    percent(u128::from(pod.items) * count, sum)
-}
-
-fn share_of_hit_ratio(pod: Reads, others: Reads) -> Option<i32> {
-    percent(u128::from(pod.hits) * u128::from(others.all), u128::from(others.hits) * u128::from(pod.all))
-}
-
-/// Rounded down, and at most 100: what has more than the others is as warm as can be asked.
-fn percent(part: u128, whole: u128) -> Option<i32> {
-    let percent = part.saturating_mul(100).checked_div(whole).unwrap_or(100);
-    i32::try_from(percent.min(100)).ok()
 }
 
 #[cfg(test)]
@@ -210,7 +261,12 @@ mod tests {
     #[case::others_are_silent(&[figures("c-2", 60, 0, 0)], None)]
     #[case::it_is_silent(&[figures("c-0", 60, 0, 0)], None)]
     #[case::the_largest_numbers(&[figures("c-0", u64::MAX, 0, 0), figures("c-2", u64::MAX / 2, 0, 0)], Some(49))]
-    fn items_are_compared_with_the_average_of_the_others(
+    #[case::one_before_it_is_full(&[figures("c-0", 50, 0, 0), figures("c-2", 40, 0, 0), figures("c-3", 50, 0, 0)], Some(80))]
+    #[case::one_before_it_lacks_some(&[figures("c-0", 50, 0, 0), figures("c-2", 40, 0, 0), figures("c-3", 45, 0, 0)], Some(70))]
+    #[case::those_lack_more(&[figures("c-1", 50, 0, 0), figures("c-2", 20, 0, 0), figures("c-3", 20, 0, 0)], Some(0))]
+    #[case::one_before_it_has_more(&[figures("c-0", 50, 0, 0), figures("c-2", 40, 0, 0), figures("c-3", 70, 0, 0)], Some(80))]
+    #[case::ten_come_after_nine(&[figures("c-1", 50, 0, 0), figures("c-2", 50, 0, 0), figures("c-10", 25, 0, 0)], Some(50))]
+    fn items_are_compared_with_the_average_of_older_pods_less_what_new_ones_lack(
         #[case] answer: &[PodFigures],
         #[case] items: Option<i32>,
     ) {
@@ -238,6 +294,23 @@ mod tests {
         assert_eq!(after(&[&before, &after_few, &after_enough]).hit_ratio, Some(44));
         let started_anew = [figures("c-0", 1, 1_180, 20), figures("c-2", 0, 0, 10)];
         assert_eq!(after(&[&before, &after_enough, &started_anew]).hit_ratio, None);
+    }
+
+    #[test]
+    fn hits_that_new_pods_before_it_lack_count_against_the_hit_ratio_of_a_pod() {
+        let none = ["c-0", "c-2", "c-3"].map(|pod| figures(pod, 1, 0, 0));
+        let after = |last: (u64, u64), before_it: (u64, u64)| {
+            let read = [
+                figures("c-0", 1, 900, 100),
+                figures("c-2", 1, last.0, last.1),
+                figures("c-3", 1, before_it.0, before_it.1),
+            ];
+            after(&[&none, &read]).hit_ratio
+        };
+        assert_eq!(after((720, 280), (900, 100)), Some(80));
+        assert_eq!(after((720, 280), (810, 190)), Some(70));
+        assert_eq!(after((720, 280), (1_000, 0)), Some(80), "one that finds more makes up for nothing");
+        assert_eq!(after((90, 910), (0, 1_000)), Some(0));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How warm a new pod of a StatefulSet has to be before the next one is replaced: the record in the status, moved on by what
 //! the pods count. Pure; the pass asks it before it decides on the partition, and the status says it in words.
 //!
-//! The wait ends when the pod has the wanted share of the others' items, or of their hit ratio, or when its time is over. So
-//! a cache without traffic, or whose pods do not answer, goes on as well. The start of the wait stands in the status, so that
+//! The wait ends when the pod has the wanted share of an older pod's items, or of its hit ratio, less what new pods before it
+//! lack of that, or when its time is over. So a cache without traffic, or whose pods do not answer, goes on as well. The start of the wait stands in the status, so that
 //! another leader goes on where the last one stopped.
 
 use jiff::{SignedDuration, Timestamp};
@@ -102,21 +102,21 @@ impl Wait {
         is_warm(items_percent) || is_warm(hit_ratio_percent) || self.ends().is_none_or(|end| end <= now)
     }
 
-    /// `the next pod waits until cache-2 is warm (80 %, or at 2026-01-01T00:05:00Z): it has 40 % of the items of the others and
-    /// 55 % of their hit ratio`
+    /// `the next pod waits until cache-2 is warm (80 %, or at 2026-01-01T00:05:00Z): it has 40 % of the items of an older pod and
+    /// 55 % of its hit ratio, less what other new pods lack`
     #[must_use]
     pub fn in_words(&self) -> String {
         let Warming { pod, items_percent, hit_ratio_percent, revision: _, since: _ } = &self.warming;
         let end = self.ends().map(|end| format!(", or at {end}")).unwrap_or_default();
-        let items = items_percent.map(|it| format!("{it} % of the items of the others"));
+        let items = items_percent.map(|it| format!("{it} % of the items of an older pod"));
         let ratio = hit_ratio_percent.map(|it| match items_percent {
-            Some(_) => format!("{it} % of their hit ratio"),
-            None => format!("{it} % of the hit ratio of the others"),
+            Some(_) => format!("{it} % of its hit ratio"),
+            None => format!("{it} % of the hit ratio of an older pod"),
         });
         let has: Vec<String> = items.into_iter().chain(ratio).collect();
         let has = match has.as_slice() {
             [] => "how warm it is, is not known yet".to_owned(),
-            all => format!("it has {}", all.join(" and ")),
+            all => format!("it has {}, less what other new pods lack", all.join(" and ")),
         };
         format!("the next pod waits until {pod} is warm ({} %{end}): {has}", self.warmth.percent)
     }
@@ -181,11 +181,12 @@ mod tests {
         let says = |shares| wait(None, 0, shares).in_words();
         let start = "the next pod waits until c-2 is warm (80 %, or at 1970-01-01T00:05:00Z):";
         assert_eq!(says(shares(None, None)), format!("{start} how warm it is, is not known yet"));
-        let both = "it has 40 % of the items of the others and 55 % of their hit ratio";
+        let less = "less what other new pods lack";
+        let both = format!("it has 40 % of the items of an older pod and 55 % of its hit ratio, {less}");
         assert_eq!(says(shares(Some(40), Some(55))), format!("{start} {both}"));
         assert_eq!(
             says(shares(None, Some(55))),
-            format!("{start} it has 55 % of the hit ratio of the others")
+            format!("{start} it has 55 % of the hit ratio of an older pod, {less}")
         );
     }
 }

@@ -42,7 +42,7 @@ pub struct RolloutSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WarmthSpec {
-    /// The share, in percent, that the new pod has to reach: of the items that the other pods hold on average, or of their
+    /// The share, in percent, that the new pod has to reach: of the items that older pods hold on average, or of their
     /// hit ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = PERCENT.min, max = PERCENT.max), extend("default" = PERCENT.default))]

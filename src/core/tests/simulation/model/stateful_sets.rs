@@ -479,18 +479,20 @@ impl Model {
         if after < before.min(last) && !may_go {
             let all_serve = pods.values().all(|pod| pod.ready.is_some());
             assert!(after == before - 1 && all_serve, "{before} to {after} with {pods:?}");
-            assert!(self.is_warm(&pods[&before]), "{before} to {after} with {pods:?}");
+            assert!(self.are_warm_from(before), "{before} to {after} with {pods:?}");
         }
     }
 
-    /// Whether a new pod is as warm as the user asks, or its time is over.
-    fn is_warm(&self, pod: &NamedPod) -> bool {
+    /// Whether new pods are together as warm as the user asks, or the time of the last one, which has this number, is over.
+    fn are_warm_from(&self, last: i32) -> bool {
+        let pod = &self.named.pods[&last];
         let rollout = self.resource().spec.as_ref().ok().and_then(|spec| spec.rollout.as_ref());
         let asked = rollout.is_some_and(|rollout| rollout.warmth.is_some());
         let waited = pod.ready.map(|since| self.now.duration_since(since));
         let fullest = self.named.pods.values().map(|pod| pod.items).max().unwrap_or(0);
         let is_over = waited.is_some_and(|it| it >= SignedDuration::from_secs(299));
         let finds_enough = pod.hits > pod.misses;
-        !asked || pod.was_away || pod.items * 100 >= 60 * fullest || finds_enough || is_over
+        let lacking: u64 = self.named.pods.range(last..).map(|(_, pod)| fullest - pod.items).sum();
+        !asked || pod.was_away || lacking * 100 <= 40 * fullest || finds_enough || is_over
     }
 }
