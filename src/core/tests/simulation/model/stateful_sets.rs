@@ -489,10 +489,10 @@ impl Model {
         let rollout = self.resource().spec.as_ref().ok().and_then(|spec| spec.rollout.as_ref());
         let asked = rollout.is_some_and(|rollout| rollout.warmth.is_some());
         let waited = pod.ready.map(|since| self.now.duration_since(since));
-        let fullest = self.named.pods.values().map(|pod| pod.items).max().unwrap_or(0);
+        let fullest = self.named.pods.range(..last).map(|(_, pod)| pod.items).max().unwrap_or(0);
         let is_over = waited.is_some_and(|it| it >= SignedDuration::from_secs(299));
         let finds_enough = pod.hits > pod.misses;
-        let lacking: u64 = self.named.pods.range(last..).map(|(_, pod)| fullest - pod.items).sum();
+        let lacking: u64 = self.named.pods.range(last..).map(|(_, pod)| fullest.saturating_sub(pod.items)).sum();
         !asked || pod.was_away || lacking * 100 <= 40 * fullest || finds_enough || is_over
     }
 }
