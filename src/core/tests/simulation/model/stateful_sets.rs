@@ -492,7 +492,8 @@ impl Model {
         let fullest = self.named.pods.range(..last).map(|(_, pod)| pod.items).max().unwrap_or(0);
         let is_over = waited.is_some_and(|it| it >= SignedDuration::from_secs(299));
         let finds_enough = pod.hits > pod.misses;
-        let lacking: u64 = self.named.pods.range(last..).map(|(_, pod)| fullest.saturating_sub(pod.items)).sum();
+        let lacking: u64 =
+            self.named.pods.range(last..).map(|(_, pod)| fullest.saturating_sub(pod.items)).sum();
         !asked || pod.was_away || lacking * 100 <= 40 * fullest || finds_enough || is_over
     }
 }
