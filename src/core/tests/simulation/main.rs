@@ -27,6 +27,7 @@ mod requests;
 mod rollouts_without_edit;
 mod rotations;
 mod secrets;
+mod server_list;
 mod sight;
 mod simulation;
 mod taking_secrets;

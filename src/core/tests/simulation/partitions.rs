@@ -7,7 +7,12 @@ use memcached_operator_core::kernel::object::ChildKind;
 use crate::history::Op;
 use crate::model::{Cluster, NAMED, NAMED_WITH_SECRET, TWO_NAMED};
 use crate::simulation::Simulation;
-use crate::workloads::{answer_all, change_and_settle};
+use crate::workloads::answer_all;
+
+fn change_and_settle(simulation: &mut Simulation, op: &Op) {
+    simulation.apply(op);
+    answer_all(simulation);
+}
 
 /// A template, another one at partition 0 because no pod holds keys, and the first one again before that is over: the
 /// StatefulSet's revisions say that all pods have it, and none does.

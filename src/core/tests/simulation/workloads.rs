@@ -5,12 +5,11 @@ use jiff::SignedDuration;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
-use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
 use crate::history::Op;
-use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, VARIANTS};
+use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED};
 use crate::simulation::Simulation;
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
@@ -361,6 +360,17 @@ pub(crate) fn pass(simulation: &mut Simulation, seconds: usize) {
     }
 }
 
+/// Until the operator has no request left; no time passes, and no pod changes.
+pub(crate) fn answer_all(simulation: &mut Simulation) {
+    loop {
+        simulation.hear();
+        if simulation.requests.is_empty() {
+            break;
+        }
+        simulation.answer(0, true, None);
+    }
+}
+
 /// The autoscaler decides on the number of pods until it is gone: the apply of the edit leaves it.
 #[test]
 fn an_edit_that_ends_the_autoscaling_replaces_one_pod_at_a_time() {
@@ -444,55 +454,6 @@ fn a_rollout_gets_past_a_pod_that_waits_for_a_secret_of_the_template_before(#[ca
     simulation.model.check_converged();
 }
 
-/// Each step by itself: a list that changes for a moment reshuffles the ring of each client that reads it then.
-#[test]
-fn a_pod_that_is_away_changes_neither_the_list_nor_the_config_map() {
-    let mut simulation = edited(NAMED, NAMED);
-    run(&mut simulation);
-    let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
-    let before = list(&simulation);
-    assert_eq!(before.len(), 3);
-    simulation.requested.clear();
-    for pod in 0..3 {
-        simulation.model.lose_pod(pod);
-        while one_step(&mut simulation) {
-            assert_eq!(list(&simulation), before);
-        }
-        simulation.model.stumble(pod);
-        while one_step(&mut simulation) {
-            assert_eq!(list(&simulation), before);
-        }
-    }
-    let writes = simulation.requested.iter().filter(|it| *it != "status").collect::<Vec<_>>();
-    assert!(writes.is_empty(), "{writes:?}");
-}
-
-#[test]
-fn the_list_stays_while_a_service_that_somebody_deleted_is_put_back_and_is_empty_while_it_is_somebody_elses()
-{
-    for variant in [NAMED, 0] {
-        let mut simulation = edited(variant, variant);
-        run(&mut simulation);
-        let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
-        let before = list(&simulation);
-        assert!(!before.is_empty());
-        simulation.model.delete_service();
-        while let Some(event) = simulation.model.next_event(0) {
-            simulation.step(event);
-        }
-        simulation.apply(&Op::Refuse(0, Category::QuotaExceeded));
-        while one_step(&mut simulation) {
-            assert_eq!(list(&simulation), before);
-        }
-        simulation.model.put_foreign(ChildKind::Service, true);
-        run(&mut simulation);
-        assert_eq!(list(&simulation), [""; 0]);
-        simulation.model.remove_foreign(ChildKind::Service);
-        pass(&mut simulation, 120);
-        assert_eq!(list(&simulation), before);
-    }
-}
-
 /// An autoscaler multiplies by the pods that it sees, and a Deployment's selector has those of the StatefulSet too.
 #[rstest]
 #[case::to_a_deployment(NAMED_AND_SCALED, SCALED)]
@@ -525,85 +486,6 @@ fn autoscaler_and_budget_see_the_named_pods_for_as_long_as_there_are_any(
     simulation.model.check_converged();
 }
 
-/// Pods of both kinds serve then, and only the Service leads to all of them.
-#[test]
-fn a_pause_in_the_midst_of_a_switch_leaves_the_list() {
-    for (before, after) in [(NAMED, 0), (0, NAMED)] {
-        let mut simulation = edited(before, before);
-        run(&mut simulation);
-        simulation.model.edit(after);
-        answer_all(&mut simulation);
-        assert!(simulation.model.has(ChildKind::Deployment) && simulation.model.has(ChildKind::StatefulSet));
-        let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
-        let switching = list(&simulation);
-        simulation.model.pause(true);
-        answer_all(&mut simulation);
-        assert_eq!(list(&simulation), switching);
-        assert_eq!(switching, ["cache.sim:11211"]);
-    }
-}
-
-/// The Deployment cannot be made, and the list leads to the Service already.
-#[test]
-fn a_pause_while_the_new_workload_is_refused_leaves_the_list() {
-    let mut simulation = edited(NAMED, NAMED);
-    run(&mut simulation);
-    simulation.model.edit(0);
-    simulation.hear();
-    let at = simulation.requests.iter().position(is_creation_of_deployment).unwrap();
-    simulation.answer(at, false, Some(Category::QuotaExceeded));
-    answer_all(&mut simulation);
-    assert!(!simulation.model.has(ChildKind::Deployment));
-    let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
-    assert_eq!(list(&simulation), ["cache.sim:11211"]);
-    simulation.model.pause(true);
-    answer_all(&mut simulation);
-    assert!(!simulation.model.has(ChildKind::Deployment));
-    assert_eq!(list(&simulation), ["cache.sim:11211"]);
-}
-
-fn is_creation_of_deployment(effect: &Effect) -> bool {
-    matches!(effect, Effect::Send { request: Request::Create { kind: ChildKind::Deployment, .. }, .. })
-}
-
-proptest! {
-    /// After each change, before any time passes.
-    #[test]
-    fn the_list_is_exact_after_each_change(history in proptest::collection::vec(change(), 1..30)) {
-        let mut simulation = Simulation::new();
-        simulation.model.create_resource();
-        for change in &history {
-            let was_paused = simulation.model.is_paused();
-            let collects = matches!(change, Change::Step(Op::CollectGarbage));
-            let before = simulation.model.told_servers(collects);
-            match change {
-                Change::Step(Op::Edit(variant)) if was_paused => simulation.model.edit_paused(*variant),
-                Change::Step(op) => simulation.apply(op),
-                Change::Tls(tls) => simulation.model.speak_tls(*tls),
-                Change::Pause(paused) => simulation.model.pause(*paused),
-            }
-            answer_all(&mut simulation);
-            simulation.model.check_list_is_exact(&before);
-        }
-    }
-}
-
-pub(crate) fn change_and_settle(simulation: &mut Simulation, op: &Op) {
-    simulation.apply(op);
-    answer_all(simulation);
-}
-
-/// Until the operator has no request left; no time passes, and no pod changes.
-pub(crate) fn answer_all(simulation: &mut Simulation) {
-    loop {
-        simulation.hear();
-        if simulation.requests.is_empty() {
-            break;
-        }
-        simulation.answer(0, true, None);
-    }
-}
-
 /// The search for histories found it: who leads next has seen the resource since its first generation, and knows nothing of
 /// what the former leader began.
 #[test]
@@ -614,56 +496,5 @@ fn a_former_workload_without_our_label_is_found_by_who_leads_next() {
     let hidden = [Op::TakeLabel(ChildKind::Deployment), Op::Restart, Op::ChangeLeader];
     made.iter().chain(&hidden).for_each(|op| simulation.apply(op));
     simulation.settle();
-    simulation.model.check_converged();
-}
-
-/// What changes a cache, its pods, the port that clients are told, or whether the operator may write.
-#[derive(Clone, Debug)]
-enum Change {
-    Step(Op),
-    Tls(bool),
-    Pause(bool),
-}
-
-fn change() -> impl Strategy<Value = Change> {
-    prop_oneof![
-        10 => step().prop_map(Change::Step),
-        1 => any::<bool>().prop_map(Change::Tls),
-        1 => any::<bool>().prop_map(Change::Pause),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        2 => (0..VARIANTS).prop_map(Op::Edit),
-        2 => (0..5u8).prop_map(Op::TamperReplicas),
-        6 => Just(Op::RunStatefulSet),
-        2 => Just(Op::RollOut),
-        1 => (0..3u8).prop_map(Op::LosePod),
-        1 => (0..3u8).prop_map(Op::Stumble),
-        1 => proptest::option::weighted(0.75, 0..3u8).prop_map(Op::Secret),
-        1 => Just(Op::DeleteService),
-        1 => Just(Op::Delete),
-        2 => Just(Op::Recreate),
-        2 => Just(Op::CollectGarbage),
-        1 => Just(Op::Restart),
-        1 => Just(Op::ChangeLeader),
-    ]
-}
-
-#[test]
-fn while_a_resource_is_paused_the_list_names_the_pods_that_there_are() {
-    let mut simulation = edited(NAMED, NAMED + 1);
-    run(&mut simulation);
-    let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
-    let before = list(&simulation);
-    assert_eq!(before.len(), 3);
-    simulation.model.pause(true);
-    simulation.model.ask_for(4);
-    run(&mut simulation);
-    assert_eq!(list(&simulation), before);
-    simulation.model.pause(false);
-    run(&mut simulation);
-    assert_eq!(list(&simulation).len(), 4);
     simulation.model.check_converged();
 }
