@@ -46,21 +46,34 @@ pub enum Fault {
     Garbage,
 }
 
+/// Which requests can meet a fault.
+#[derive(PartialEq, Eq)]
+enum Meets {
+    /// Only a list or a watch.
+    Lists,
+    /// Only a request about one object.
+    Objects,
+    /// Every request.
+    Both,
+}
+
 impl Fault {
     /// All faults that a request about one object can meet.
     pub fn of_objects() -> impl Iterator<Item = Self> {
-        Self::VARIANTS.iter().copied().filter(|fault| fault.is_of_objects())
+        Self::VARIANTS.iter().copied().filter(|fault| fault.meets() != Meets::Lists)
     }
 
     /// All faults that a list or a watch can meet.
     pub fn of_lists() -> impl Iterator<Item = Self> {
-        Self::VARIANTS.iter().copied().filter(|fault| fault.is_of_lists())
+        Self::VARIANTS.iter().copied().filter(|fault| fault.meets() != Meets::Objects)
     }
 
-    /// Only a list or a watch begins at a version that may be too old.
-    fn is_of_objects(self) -> bool {
+    fn meets(self) -> Meets {
         match self {
-            Self::Gone => false,
+            // Only a list or a watch begins at a version that may be too old.
+            Self::Gone => Meets::Lists,
+            // A list or a watch changes nothing, so that nothing can be done without an answer.
+            Self::ResetAfterwards | Self::SilenceAfterwards => Meets::Objects,
             Self::Forbidden
             | Self::Quota
             | Self::Conflict
@@ -69,28 +82,8 @@ impl Fault {
             | Self::Internal
             | Self::Unavailable
             | Self::Reset
-            | Self::ResetAfterwards
             | Self::Silence
-            | Self::SilenceAfterwards
-            | Self::Garbage => true,
-        }
-    }
-
-    /// A list or a watch changes nothing, so that nothing can be done without an answer.
-    fn is_of_lists(self) -> bool {
-        match self {
-            Self::ResetAfterwards | Self::SilenceAfterwards => false,
-            Self::Forbidden
-            | Self::Quota
-            | Self::Conflict
-            | Self::Gone
-            | Self::Invalid
-            | Self::TooMany
-            | Self::Internal
-            | Self::Unavailable
-            | Self::Reset
-            | Self::Silence
-            | Self::Garbage => true,
+            | Self::Garbage => Meets::Both,
         }
     }
 
