@@ -18,7 +18,7 @@ use memcached_operator::kernel::rollout_budget::TurnState;
 use memcached_operator::kernel::status::conditions::Reason;
 use memcached_operator::kernel::status::readiness::STALLED_AFTER;
 use memcached_operator::kernel::status::rollout_progress::RolloutProgress;
-use memcached_operator::kernel::status::{BlockingProblem, MissingSecret, StatusInputs, status};
+use memcached_operator::kernel::status::{BlockingProblem, Denial, MissingSecret, StatusInputs, status};
 use serde_json::{Value, json};
 
 use Expected::{Degraded, Healthy, Progressing, Suspended};
@@ -107,8 +107,8 @@ fn blocked(problem: BlockingProblem) -> StatusInputs<'static> {
     StatusInputs { blocking_problem: Some(problem), pending: vec!["Service"], ..steady() }
 }
 
-fn denied(reason: Reason) -> StatusInputs<'static> {
-    blocked(BlockingProblem::Denied { reason, message: "no".into() })
+fn denied(denial: Denial) -> StatusInputs<'static> {
+    blocked(BlockingProblem::Denied { denial, message: "no".into() })
 }
 
 fn with(deployment: RolloutProgress) -> StatusInputs<'static> {
@@ -178,9 +178,9 @@ fn none_wanted() -> RolloutProgress {
 /// States that count as failed only after a while.
 fn refused() -> [StatusInputs<'static>; 4] {
     [
-        denied(Reason::Forbidden),
-        denied(Reason::QuotaExceeded),
-        denied(Reason::AdmissionDenied),
+        denied(Denial::Forbidden),
+        denied(Denial::QuotaExceeded),
+        denied(Denial::AdmissionDenied),
         told(|seen| seen.replica_failure = Some("no".into())),
     ]
 }

@@ -111,10 +111,10 @@ pub enum BlockingProblem {
     SecretInvalid(String),
     /// A Secret could not be read: why.
     SecretUnreadable(String),
-    /// A child was refused by `Forbidden`, `QuotaExceeded` or `AdmissionDenied`.
+    /// A child was refused.
     Denied {
-        /// The reason: one of the three.
-        reason: Reason,
+        /// What refuses it.
+        denial: Denial,
         /// What was refused, and what to do.
         message: String,
     },
@@ -128,6 +128,27 @@ pub enum BlockingProblem {
     RetryingAfterError(String),
 }
 
+/// What refuses a child. Each is a reason of Ready by the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// A missing right.
+    Forbidden,
+    /// A quota.
+    QuotaExceeded,
+    /// A policy or a webhook.
+    AdmissionDenied,
+}
+
+impl From<Denial> for Reason {
+    fn from(denial: Denial) -> Self {
+        match denial {
+            Denial::Forbidden => Self::Forbidden,
+            Denial::QuotaExceeded => Self::QuotaExceeded,
+            Denial::AdmissionDenied => Self::AdmissionDenied,
+        }
+    }
+}
+
 impl BlockingProblem {
     /// The blocking problem that the status reports for a failed request.
     #[must_use]
@@ -136,9 +157,9 @@ impl BlockingProblem {
         match category {
             Category::Invalid => Self::InvalidSpec(message),
             Category::ImmutableField => Self::ImmutableField(message),
-            Category::Forbidden => Self::Denied { reason: Reason::Forbidden, message },
-            Category::QuotaExceeded => Self::Denied { reason: Reason::QuotaExceeded, message },
-            Category::AdmissionDenied => Self::Denied { reason: Reason::AdmissionDenied, message },
+            Category::Forbidden => Self::Denied { denial: Denial::Forbidden, message },
+            Category::QuotaExceeded => Self::Denied { denial: Denial::QuotaExceeded, message },
+            Category::AdmissionDenied => Self::Denied { denial: Denial::AdmissionDenied, message },
             Category::Conflict
             | Category::Transient
             | Category::Internal

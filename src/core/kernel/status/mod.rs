@@ -14,6 +14,7 @@ pub mod rollout_progress;
 mod unfinished;
 
 pub use inputs::BlockingProblem;
+pub use inputs::Denial;
 pub use inputs::MissingSecret;
 pub use inputs::StatusInputs;
 

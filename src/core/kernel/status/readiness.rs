@@ -194,8 +194,8 @@ impl<'a> ReadinessPhase<'a> {
 /// The reason and the words of a refusal; `None` if nothing is refused.
 #[must_use]
 pub fn refusal<'a>(inputs: &'a StatusInputs<'_>) -> Option<(Reason, &'a str)> {
-    if let Some(BlockingProblem::Denied { reason, message }) = &inputs.blocking_problem {
-        return Some((*reason, message));
+    if let Some(BlockingProblem::Denied { denial, message }) = &inputs.blocking_problem {
+        return Some((Reason::from(*denial), message));
     }
     let message = inputs.rollout.as_ref()?.replica_failure()?;
     Some((Reason::ReplicaFailure, message))

@@ -2,9 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
-use memcached_operator_core::kernel::status::conditions::Reason;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
-use memcached_operator_core::kernel::status::{BlockingProblem, StatusInputs, next_change, status};
+use memcached_operator_core::kernel::status::{BlockingProblem, Denial, StatusInputs, next_change, status};
 use rstest::rstest;
 
 use crate::{at, condition, first, kstatus, missing, readiness_lines, rollout, steady};
@@ -15,7 +14,7 @@ fn without_secret(generation: i64) -> StatusInputs<'static> {
 }
 
 fn refused(now: i64) -> StatusInputs<'static> {
-    let blocking_problem = Some(BlockingProblem::Denied { reason: Reason::Forbidden, message: "no".into() });
+    let blocking_problem = Some(BlockingProblem::Denied { denial: Denial::Forbidden, message: "no".into() });
     StatusInputs { blocking_problem, pending: vec!["Service"], now: at(now), ..steady() }
 }
 

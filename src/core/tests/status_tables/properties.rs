@@ -9,10 +9,9 @@ use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::rollout_budget::{RolloutTurn, TurnState};
-use memcached_operator_core::kernel::status::conditions::Reason;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{
-    BlockingProblem, MissingSecret, StatusInputs, next_change, status, template_generation,
+    BlockingProblem, Denial, MissingSecret, StatusInputs, next_change, status, template_generation,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -24,7 +23,7 @@ const OURS: [&str; 7] = ["Available", "Progressing", "Degraded", "Ready", "Recon
 const FOREIGN: [&str; 2] = ["Audited", "Signed"];
 
 fn blocking_problems() -> impl Strategy<Value = Option<BlockingProblem>> {
-    let denied = |reason| Some(BlockingProblem::Denied { reason, message: "refused".into() });
+    let denied = |denial| Some(BlockingProblem::Denied { denial, message: "refused".into() });
     select(vec![
         None,
         Some(BlockingProblem::InvalidSpec("invalid".into())),
@@ -32,9 +31,9 @@ fn blocking_problems() -> impl Strategy<Value = Option<BlockingProblem>> {
         Some(BlockingProblem::ImmutableField("immutable".into())),
         Some(BlockingProblem::SecretInvalid("refused".into())),
         Some(BlockingProblem::SecretUnreadable("unreadable".into())),
-        denied(Reason::Forbidden),
-        denied(Reason::QuotaExceeded),
-        denied(Reason::AdmissionDenied),
+        denied(Denial::Forbidden),
+        denied(Denial::QuotaExceeded),
+        denied(Denial::AdmissionDenied),
         Some(BlockingProblem::WaitingForGarbageCollection("waiting".into())),
         Some(BlockingProblem::RetryingAfterError("retrying".into())),
     ])

@@ -3,9 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::SeenRollout;
-use memcached_operator_core::kernel::status::conditions::Reason;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
-use memcached_operator_core::kernel::status::{BlockingProblem, StatusInputs, next_change, status};
+use memcached_operator_core::kernel::status::{BlockingProblem, Denial, StatusInputs, next_change, status};
 use rstest::rstest;
 
 use crate::{at, first, kstatus, missing, reached, readiness_lines, rollout, steady};
@@ -15,8 +14,8 @@ fn blocked(blocking_problem: BlockingProblem) -> StatusInputs<'static> {
     StatusInputs { blocking_problem: Some(blocking_problem), pending: vec!["Service"], ..steady() }
 }
 
-fn denied(reason: Reason) -> StatusInputs<'static> {
-    blocked(BlockingProblem::Denied { reason, message: "no".into() })
+fn denied(denial: Denial) -> StatusInputs<'static> {
+    blocked(BlockingProblem::Denied { denial, message: "no".into() })
 }
 
 fn lacking(key: Option<&str>) -> StatusInputs<'static> {
@@ -135,9 +134,9 @@ fn a_secret_that_cannot_be_read_is_tried_again_and_degraded_stays_about_replicas
 }
 
 #[rstest]
-#[case::forbidden(denied(Reason::Forbidden), "Forbidden")]
-#[case::quota_exceeded(denied(Reason::QuotaExceeded), "QuotaExceeded")]
-#[case::admission_denied(denied(Reason::AdmissionDenied), "AdmissionDenied")]
+#[case::forbidden(denied(Denial::Forbidden), "Forbidden")]
+#[case::quota_exceeded(denied(Denial::QuotaExceeded), "QuotaExceeded")]
+#[case::admission_denied(denied(Denial::AdmissionDenied), "AdmissionDenied")]
 #[case::pods_refused(with(pods_refused()), "ReplicaFailure")]
 fn a_refusal_is_stalled_after_ten_minutes(#[case] inputs: StatusInputs<'static>, #[case] reason: &str) {
     let reconciling = [format!("Ready=False {reason}: no"), format!("Reconciling=True {reason}: no")];
@@ -351,7 +350,7 @@ const ROWS: [Row; 8] = [
     Row("InvalidSpec", |it| it.blocking_problem = Some(BlockingProblem::InvalidSpec("no".into()))),
     Row("SecretNotFound", |it| it.missing_secrets = vec![missing("a", None)]),
     Row("SecretUnreadable", |it| it.blocking_problem = Some(BlockingProblem::SecretUnreadable("no".into()))),
-    Row("QuotaExceeded", |it| it.blocking_problem = denied(Reason::QuotaExceeded).blocking_problem),
+    Row("QuotaExceeded", |it| it.blocking_problem = denied(Denial::QuotaExceeded).blocking_problem),
     Row("ReplicaFailure", |it| seen(it).replica_failure = Some("no".into())),
     Row("ProgressDeadlineExceeded", |it| seen(it).deadline_exceeded = Some("no".into())),
     Row("MemcachedNotReady", |it| {
