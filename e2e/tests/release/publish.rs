@@ -70,25 +70,34 @@ fn ask(arguments: &[&str]) -> Result<Value> {
 }
 
 /// The folder of a release, as two machines leave it: the other one's image and program are ours under the name of its
-/// architecture, which the program's header says too. Until it does, nothing is finished.
+/// architecture, which the image's configuration and the program's header say too. Until both do, nothing is finished.
 fn packed(folder: &Path) -> Result<[&'static str; 2]> {
     let path = folder.to_str().context("a path is text")?;
     said(&mut release(&["pack", path])?)?;
     let [own, other] = if cfg!(target_arch = "x86_64") { ["amd64", "arm64"] } else { ["arm64", "amd64"] };
-    let refused = said(&mut release(&["finish", path])?).err().context("one machine has not packed yet")?;
-    ensure!(refused.to_string().contains(&format!("nothing was packed for {other}")), "{refused}");
-
-    let image = image::operator(&shipped::static_binary(Profile::Dev)?, "operator")?.of_architecture(other);
-    fs::write(folder.join(format!("images/{other}.tar")), image.pack()?)?;
+    let refuses = |why: &str| -> Result<()> {
+        let refused = said(&mut release(&["finish", path])?).err().context("it is finished")?;
+        ensure!(refused.to_string().contains(why), "{why:?} is wanted: {refused}");
+        Ok(())
+    };
+    let image = |architecture: &str| folder.join(format!("images/{architecture}.tar"));
     let file = |architecture: &str, end: &str| {
         folder.join(format!("release/memcached-operator_linux_{architecture}.{end}"))
     };
+    // One machine has not packed yet, or not all.
+    refuses(&format!("nothing was packed for {other}: there is no {}", file(other, "tar.gz").display()))?;
     for end in ["tar.gz", "cdx.json"] {
         fs::copy(file(own, end), file(other, end))?;
     }
-    let refused = said(&mut release(&["finish", path])?).err().context("two machines were mixed up")?;
-    ensure!(refused.to_string().contains(&format!("is not for {other}: its program's ELF")), "{refused}");
+    refuses(&format!("nothing was packed for {other}: there is no {}", image(other).display()))?;
+    // Two machines are mixed up.
+    fs::copy(image(own), image(other))?;
+    refuses(&format!("is not for {other}: its program's ELF"))?;
     pretend(other, &file(other, "tar.gz"))?;
+    refuses(&format!("{other}.tar is not for {other}: its configuration says {own}"))?;
+
+    let others = image::operator(&shipped::static_binary(Profile::Dev)?, "operator")?.of_architecture(other);
+    fs::write(image(other), others.pack()?)?;
     said(&mut release(&["finish", path])?)?;
     Ok([own, other])
 }
