@@ -74,7 +74,11 @@ pub async fn in_namespace_called(
     let mut broken = None;
     if !matches!(outcome, Ok(Ok(()))) {
         eprintln!("{}", space.describe().await);
+        // Asked twice: one of its programs may be restarted just now.
         broken = cluster.broken().await;
+        if broken.is_some() {
+            broken = cluster.broken().await;
+        }
     }
     // A broken cluster would be waited for until the deadline.
     let removed = if broken.is_none() { space.remove().await } else { Ok(()) };

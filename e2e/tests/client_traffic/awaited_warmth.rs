@@ -53,9 +53,10 @@ impl Measured {
         })
     }
 
-    /// A second of a fast client, in reads: so many that chance moves their ratio by less than a hundredth. A client that connects to a pod that is gone stands still for up to a second and then makes up for it;
-    /// on a busy machine it is slower for long. Pods are filled by what it misses, so reads are what counts: over the same reads a cold
-    /// pod never passes for a warm one, however long they take.
+    /// A second of a fast client, in reads: so many that chance moves their ratio by less than a hundredth. A client that connects
+    /// to a pod that is gone stands still for up to a second and then makes up for it; on a busy machine it is slower for long.
+    /// Pods are filled by what it misses, so reads are what counts: over the same reads a cold pod never passes for a warm one,
+    /// however long they take.
     const fn a_second(self) -> usize {
         10 * self.pods * LAST.tick
     }
@@ -68,8 +69,8 @@ impl Measured {
 }
 
 /// Longer than four pods take to start and to be filled by a slow client, on a busy machine.
-const ROLLOUT: Duration = Duration::from_mins(15);
-/// `rollout.warmth.timeoutSeconds` where a wait has to end with a warm pod: as long.
+const ROLLOUT: Duration = Duration::from_mins(10);
+/// `rollout.warmth.timeoutSeconds` where a wait has to end with a warm pod: longer.
 const FILLING: u64 = 900;
 /// `rollout.warmth.timeoutSeconds` where nobody asks.
 const IDLE: SignedDuration = SignedDuration::from_secs(5);
@@ -266,9 +267,10 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
             let [with, without] = [with, without].map(|it| ratios(&it));
             let bound = measured.bound()?;
             println!(
-                "{} pods, hit ratio of pymemcache in any second from the second pod on: with warmth of {} % {:.3} or more \
-                 ({} s; must {bound:.3}), without {:.3} ({} s); such a second lasted {longest:.1?} s at the most",
+                "{} pods, hit ratio of pymemcache in any {} reads from the second pod on: with warmth of {} % {:.3} or more \
+                 ({} times; must {bound:.3}), without {:.3} ({} times); so many lasted {longest:.1?} s at the most",
                 measured.pods,
+                measured.a_second(),
                 measured.percent,
                 lowest(&with),
                 with.len(),

@@ -16,12 +16,15 @@ pub struct Warming {
     pub revision: Option<String>,
     /// Since when the next one waits, also where the wait is over and something else keeps it.
     pub since: Time,
-    /// Items that it holds, in percent of what pods of the older template hold on average, up to 100, less what new pods before
-    /// it lack of that; absent before that is known.
+    /// Items that it holds, in percent of what pods of the older template hold on average, up to 100; absent before that is
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items_percent: Option<i32>,
-    /// Its hit ratio, in percent of that of pods of the older template, up to 100, less what new pods before it lack of that;
-    /// absent before that is known.
+    /// Its hit ratio, in percent of that of pods of the older template, up to 100; absent before that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_ratio_percent: Option<i32>,
+    /// What the pods that were replaced before it still lack, together, in percent of what one pod has; it is taken off. Absent
+    /// where there is none, and before it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_lack_percent: Option<i32>,
 }

@@ -1,5 +1,7 @@
-//! What the memcacheds of a cache's pods count, and how one pod compares with the others. Pure: the pass asks, the shell
+//! What the memcacheds of a cache's pods count, and how new pods compare with those of the older template. Pure: the pass asks, the shell
 //! answers with [`PodFigures`], and [`super::warmth`] reads the [`Shares`].
+
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,8 @@ use crate::api::warming::Warming;
 const WAIT: SignedDuration = SignedDuration::from_secs(2);
 /// Reads between two looks that make a hit ratio: with fewer, chance decides.
 const READS: u64 = 100;
+/// In percent: a pod that lacks no more than this lacks nothing. It may be chance, and its part of the keys may be a little smaller.
+const FULL_BUT_FOR: i32 = 3;
 
 /// What the memcached of one pod counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,80 +47,37 @@ impl Reads {
     const fn and(self, other: Self) -> Self {
         Self { hits: self.hits.saturating_add(other.hits), all: self.all.saturating_add(other.all) }
     }
-
-    fn ratio(self) -> Ratio {
-        Ratio { part: self.hits.into(), whole: self.all.into() }
-    }
 }
 
-/// What some pods have: items for each pod, or hits for each read.
-#[derive(Clone, Copy, Debug)]
-struct Ratio {
-    part: u128,
-    whole: u128,
+/// The pods of a StatefulSet that is rolled out, by what the rollout did to them.
+struct Sides<'a> {
+    /// The pod that is waited for: the one that was replaced last.
+    last: Option<&'a PodFigures>,
+    /// Those that were replaced before it, which have higher numbers.
+    earlier: Vec<&'a PodFigures>,
+    /// Those that still have the template of before.
+    older: Vec<&'a PodFigures>,
 }
 
-impl Ratio {
-    fn of_items(pods: &[&PodFigures]) -> Option<Self> {
-        let part = pods.iter().map(|it| u128::from(it.items)).sum();
-        let whole = u128::try_from(pods.len()).ok().filter(|count| *count > 0)?;
-        Some(Self { part, whole })
-    }
-
-    /// So many times this, in percent of another; rounded down. Where the other is nothing, there is nothing to lose.
-    fn percent_of(self, other: Self, times: u128) -> u128 {
-        let part = self.part.saturating_mul(other.whole).saturating_mul(100 * times);
-        part.checked_div(self.whole.saturating_mul(other.part)).unwrap_or(100 * times)
-    }
-}
-
-/// The pods of a StatefulSet that is rolled out, by the template that they have.
-struct Sides<T> {
-    /// The pod that is waited for: the new one of the lowest number.
-    last: T,
-    /// All new ones: this one and those of higher numbers.
-    new: T,
-    /// Those that the rollout has not reached.
-    older: T,
-}
-
-impl<'a> Sides<Vec<&'a PodFigures>> {
+impl<'a> Sides<'a> {
     fn of(answer: &'a [PodFigures], last: &str) -> Self {
         let number = |pod: &str| pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u32>().ok());
         let (older, new): (Vec<_>, Vec<_>) = answer.iter().partition(|it| number(&it.pod) < number(last));
-        let last = new.iter().copied().filter(|it| it.pod == last).collect();
-        Self { last, new, older }
+        let (last, earlier): (Vec<_>, Vec<_>) = new.into_iter().partition(|it| it.pod == last);
+        Self { last: last.first().copied(), earlier, older }
     }
 }
 
-impl<T> Sides<T> {
-    fn try_map<U>(&self, each: impl Fn(&T) -> Option<U>) -> Option<Sides<U>> {
-        let Self { last, new, older } = self;
-        Some(Sides { last: each(last)?, new: each(new)?, older: each(older)? })
-    }
-}
-
-impl Sides<Ratio> {
-    /// What the last of so many new pods has of what an older one has, in percent up to 100, less what the others lack of that.
-    ///
-    /// Those may fill more slowly than pods start. If each were compared by itself, all of them would lack as much as one may,
-    /// and clients would find less than they were promised: all but one full pod, and this one, while the next one is away.
-    fn share(&self, new: usize) -> Option<i32> {
-        let new = u128::try_from(new).ok()?;
-        let alone = self.last.percent_of(self.older, 1);
-        let together = self.new.percent_of(self.older, new).saturating_sub(100 * new.saturating_sub(1));
-        i32::try_from(alone.min(together).min(100)).ok()
-    }
-}
-
-/// What the new pod that is waited for has of what an older one has, in percent up to 100, less what new pods before it lack
-/// of that; `None` where that is not known.
+/// How warm the new pod is that is waited for, in percent of what pods of the older template have; each is `None` where it is
+/// not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Of the items that older ones hold on average.
+    /// Of the items that one of them holds on average, up to 100.
     pub items: Option<i32>,
-    /// Of the hit ratio of older ones.
+    /// Of their hit ratio, up to 100.
     pub hit_ratio: Option<i32>,
+    /// What the pods that were replaced before it lack, together, of what one of them has.
+    pub earlier_lack: Option<i32>,
 }
 
 /// What this run knows of the pods of one cache. Lost with a restart, and then they are asked again.
@@ -132,6 +93,8 @@ pub struct AskedFigures {
     answered: Option<Timestamp>,
     /// The answer from which on reads are counted.
     base: Vec<PodFigures>,
+    /// The hit ratios of new pods, in percent of that of older ones, up to 100.
+    hit_ratios: BTreeMap<String, i32>,
     /// By the answers up to now.
     shares: Shares,
 }
@@ -146,6 +109,7 @@ impl AskedFigures {
             open: None,
             answered: None,
             base: Vec::new(),
+            hit_ratios: BTreeMap::new(),
             shares: Shares::default(),
         }
     }
@@ -173,19 +137,32 @@ impl AskedFigures {
         let is_whole =
             |answer: &Vec<PodFigures>| pods.iter().all(|pod| answer.iter().any(|it| it.pod == *pod));
         let Some(answer) = answer.filter(is_whole) else { return };
-        let pods = Sides::of(&answer, &self.pod);
-        let new = pods.new.len();
-        let items = pods.try_map(|pods| Ratio::of_items(pods));
-        self.shares.items = items.and_then(|items| items.share(new));
-        match pods.try_map(|pods| self.reads(pods)) {
-            Some(reads) if reads.last.all < READS || reads.older.all < READS => {}
+        let answer: Vec<_> = answer.into_iter().filter(|it| pods.contains(&it.pod)).collect();
+        let Sides { last, earlier, older } = Sides::of(&answer, &self.pod);
+        match last.and_then(|last| self.reads(&[last])).zip(self.reads(&older)) {
+            Some((last, older)) if last.all < READS || older.all < READS => {}
+            // Without reads some memcached is another one since.
             reads => {
-                // Without reads some memcached is another one since.
-                let ratios = reads.and_then(|reads| reads.try_map(|reads| Some(reads.ratio())));
-                self.shares.hit_ratio = ratios.and_then(|ratios| ratios.share(new));
-                self.base = answer;
+                let ratio = |it: &PodFigures, older| share_of_hit_ratio(self.reads(&[it])?, older);
+                let of_new = |older| {
+                    let new = earlier.iter().chain(&last);
+                    new.filter_map(|it| Some((it.pod.clone(), ratio(it, older)?))).collect()
+                };
+                self.hit_ratios = reads.map(|(_, older)| of_new(older)).unwrap_or_default();
+                self.base.clone_from(&answer);
             }
         }
+        let hit_ratio = |it: &PodFigures| self.hit_ratios.get(&it.pod).copied();
+        let lack = |it: &&PodFigures| {
+            let share = share_of_items(it, &older)?.max(hit_ratio(it).unwrap_or(0));
+            Some((100 - share - FULL_BUT_FOR).max(0))
+        };
+        let earlier_lack = earlier.iter().map(lack).try_fold(0_i32, |sum, lack| sum.checked_add(lack?));
+        self.shares = Shares {
+            items: last.and_then(|it| share_of_items(it, &older)),
+            hit_ratio: last.and_then(hit_ratio),
+            earlier_lack: earlier_lack.filter(|_| !earlier.is_empty()),
+        };
     }
 
     /// Reads of these pods since the base.
@@ -216,6 +193,27 @@ impl AskedFigures {
     }
 }
 
+/// Where older pods hold nothing there is nothing to wait for.
+fn share_of_items(pod: &PodFigures, older: &[&PodFigures]) -> Option<i32> {
+    let sum: u128 = older.iter().map(|it| u128::from(it.items)).sum();
+    let count = u128::try_from(older.len()).ok().filter(|count| *count > 0)?;
+    percent(u128::from(pod.items) * count, sum)
+}
+
+/// `None` where too few reads went to the pod.
+fn share_of_hit_ratio(pod: Reads, older: Reads) -> Option<i32> {
+    if pod.all < READS {
+        return None;
+    }
+    percent(u128::from(pod.hits) * u128::from(older.all), u128::from(older.hits) * u128::from(pod.all))
+}
+
+/// Rounded down, and at most 100: what has more than older ones is as warm as can be asked.
+fn percent(part: u128, whole: u128) -> Option<i32> {
+    let percent = part.saturating_mul(100).checked_div(whole).unwrap_or(100);
+    i32::try_from(percent.min(100)).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -232,16 +230,12 @@ mod tests {
             since: Time(START),
             items_percent: None,
             hit_ratio_percent: None,
+            earlier_lack_percent: None,
         }
     }
 
     fn figures(pod: &str, items: u64, hits: u64, misses: u64) -> PodFigures {
         PodFigures { pod: pod.into(), items, hits, misses }
-    }
-
-    /// The shares after these answers.
-    fn after(answers: &[&[PodFigures]]) -> Shares {
-        after_asking(&[], answers)
     }
 
     /// The shares after these answers to questions that went to these pods.
@@ -254,23 +248,68 @@ mod tests {
         asked.shares(&warming())
     }
 
+    /// The shares after these answers, the first of which is of all pods.
+    fn after(answers: &[&[PodFigures]]) -> Shares {
+        let pods: Vec<_> = answers[0].iter().map(|it| it.pod.clone()).collect();
+        after_asking(&pods, answers)
+    }
+
     #[rstest]
     #[case::of_the_average(&[figures("c-0", 100, 0, 0), figures("c-1", 50, 0, 0), figures("c-2", 60, 0, 0)], Some(80))]
     #[case::more_is_all(&[figures("c-0", 10, 0, 0), figures("c-2", 60, 0, 0)], Some(100))]
     #[case::nothing_to_lose(&[figures("c-0", 0, 0, 0), figures("c-2", 0, 0, 0)], Some(100))]
+    #[case::of_older_ones(&[figures("c-0", 50, 0, 0), figures("c-2", 40, 0, 0), figures("c-3", 0, 0, 0)], Some(80))]
+    #[case::ten_comes_after_two(&[figures("c-0", 50, 0, 0), figures("c-2", 40, 0, 0), figures("c-10", 0, 0, 0)], Some(80))]
     #[case::others_are_silent(&[figures("c-2", 60, 0, 0)], None)]
     #[case::it_is_silent(&[figures("c-0", 60, 0, 0)], None)]
     #[case::the_largest_numbers(&[figures("c-0", u64::MAX, 0, 0), figures("c-2", u64::MAX / 2, 0, 0)], Some(49))]
-    #[case::one_before_it_is_full(&[figures("c-0", 50, 0, 0), figures("c-2", 40, 0, 0), figures("c-3", 50, 0, 0)], Some(80))]
-    #[case::one_before_it_lacks_some(&[figures("c-0", 50, 0, 0), figures("c-2", 40, 0, 0), figures("c-3", 45, 0, 0)], Some(70))]
-    #[case::those_lack_more(&[figures("c-1", 50, 0, 0), figures("c-2", 20, 0, 0), figures("c-3", 20, 0, 0)], Some(0))]
-    #[case::one_before_it_has_more(&[figures("c-0", 50, 0, 0), figures("c-2", 40, 0, 0), figures("c-3", 70, 0, 0)], Some(80))]
-    #[case::ten_come_after_nine(&[figures("c-1", 50, 0, 0), figures("c-2", 50, 0, 0), figures("c-10", 25, 0, 0)], Some(50))]
-    fn items_are_compared_with_the_average_of_older_pods_less_what_new_ones_lack(
+    fn items_are_compared_with_the_average_of_pods_of_the_older_template(
         #[case] answer: &[PodFigures],
         #[case] items: Option<i32>,
     ) {
         assert_eq!(after(&[answer]).items, items);
+    }
+
+    /// One pod of the older template holds 100 items, and these were replaced before the last one.
+    #[rstest]
+    #[case::none(&[], None)]
+    #[case::almost_full(&[97, 100], Some(0))]
+    #[case::some(&[80, 97], Some(17))]
+    #[case::all(&[0, 0], Some(194))]
+    #[case::one_that_has_more_makes_up_for_nothing(&[80, 900], Some(17))]
+    fn what_pods_that_were_replaced_before_lack_is_added_up(
+        #[case] earlier: &[u64],
+        #[case] lack: Option<i32>,
+    ) {
+        let mut answer = vec![figures("c-0", 100, 0, 0), figures("c-2", 60, 0, 0)];
+        answer
+            .extend((3..).zip(earlier).map(|(number, items)| figures(&format!("c-{number}"), *items, 0, 0)));
+        let shares = after(&[&answer]);
+        assert_eq!((shares.items, shares.earlier_lack), (Some(60), lack));
+    }
+
+    /// Its part of the keys may be smaller, and some of what older ones hold is not asked for any more.
+    #[test]
+    fn a_pod_that_answers_as_well_as_older_ones_lacks_nothing() {
+        let before = [figures("c-0", 100, 0, 0), figures("c-2", 0, 0, 0), figures("c-3", 50, 0, 0)];
+        let read = |hits, misses| {
+            let [old, last, _] = &before;
+            let old = PodFigures { hits: 900, misses: 100, ..old.clone() };
+            [old, PodFigures { misses: 1_000, ..last.clone() }, figures("c-3", 50, hits, misses)]
+        };
+        let lack = |answer: &[PodFigures]| after(&[&before, answer]).earlier_lack;
+        assert_eq!(lack(&read(900, 100)), Some(0));
+        assert_eq!(lack(&read(720, 280)), Some(17));
+        assert_eq!(lack(&read(9, 991)), Some(47), "it holds half");
+        assert_eq!(lack(&read(90, 9)), Some(47), "chance decides");
+    }
+
+    #[test]
+    fn a_pod_that_the_cache_does_not_have_any_more_is_not_compared() {
+        let pods = ["c-0", "c-2"].map(str::to_owned);
+        let answer = [figures("c-0", 10, 0, 0), figures("c-2", 5, 0, 0), figures("c-3", 0, 0, 0)];
+        let expected = Shares { items: Some(50), ..Shares::default() };
+        assert_eq!(after_asking(&pods, &[&answer]), expected);
     }
 
     /// The one that is silent may hold all that there is.
@@ -294,23 +333,6 @@ mod tests {
         assert_eq!(after(&[&before, &after_few, &after_enough]).hit_ratio, Some(44));
         let started_anew = [figures("c-0", 1, 1_180, 20), figures("c-2", 0, 0, 10)];
         assert_eq!(after(&[&before, &after_enough, &started_anew]).hit_ratio, None);
-    }
-
-    #[test]
-    fn hits_that_new_pods_before_it_lack_count_against_the_hit_ratio_of_a_pod() {
-        let none = ["c-0", "c-2", "c-3"].map(|pod| figures(pod, 1, 0, 0));
-        let after = |last: (u64, u64), before_it: (u64, u64)| {
-            let read = [
-                figures("c-0", 1, 900, 100),
-                figures("c-2", 1, last.0, last.1),
-                figures("c-3", 1, before_it.0, before_it.1),
-            ];
-            after(&[&none, &read]).hit_ratio
-        };
-        assert_eq!(after((720, 280), (900, 100)), Some(80));
-        assert_eq!(after((720, 280), (810, 190)), Some(70));
-        assert_eq!(after((720, 280), (1_000, 0)), Some(80), "one that finds more makes up for nothing");
-        assert_eq!(after((90, 910), (0, 1_000)), Some(0));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! How warm a new pod of a StatefulSet has to be before the next one is replaced: the record in the status, moved on by what
 //! the pods count. Pure; the pass asks it before it decides on the partition, and the status says it in words.
 //!
-//! The wait ends when the pod has the wanted share of an older pod's items, or of its hit ratio, less what new pods before it
-//! lack of that, or when its time is over. So a cache without traffic, or whose pods do not answer, goes on as well. The start of the wait stands in the status, so that
+//! The wait ends when the pod has the wanted share of the items of pods of the older template, or of their hit ratio, or when its
+//! time is over. So a cache without traffic, or whose pods do not answer, goes on as well. What the pods that were replaced before
+//! it lack is taken off its share. They may fill more slowly than pods start: if each were compared by itself, all of them would
+//! lack as much as one may. The start of the wait stands in the status, so that
 //! another leader goes on where the last one stopped.
 
 use jiff::{SignedDuration, Timestamp};
@@ -36,7 +38,14 @@ impl NewPod {
     /// Whether this is the record of this pod. One of an older template that had its name had other keys.
     #[must_use]
     pub fn is_of(&self, warming: &Warming) -> bool {
-        let Warming { pod, revision, since: _, items_percent: _, hit_ratio_percent: _ } = warming;
+        let Warming {
+            pod,
+            revision,
+            since: _,
+            items_percent: _,
+            hit_ratio_percent: _,
+            earlier_lack_percent: _,
+        } = warming;
         (&self.pod, &self.revision) == (pod, revision)
     }
 }
@@ -66,12 +75,19 @@ impl Wait {
         let known = before.filter(|it| new.is_of(it) && it.since.0 <= now).cloned();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let NewPod { pod, revision } = new;
-        let begun =
-            || Warming { pod, revision, since: Time(now), items_percent: None, hit_ratio_percent: None };
+        let begun = || Warming {
+            pod,
+            revision,
+            since: Time(now),
+            items_percent: None,
+            hit_ratio_percent: None,
+            earlier_lack_percent: None,
+        };
         let mut warming = known.unwrap_or_else(begun);
-        let Shares { items, hit_ratio } = shares(&warming);
+        let Shares { items, hit_ratio, earlier_lack } = shares(&warming);
         warming.items_percent = items.or(warming.items_percent);
         warming.hit_ratio_percent = hit_ratio.or(warming.hit_ratio_percent);
+        warming.earlier_lack_percent = earlier_lack.or(warming.earlier_lack_percent);
         Self { warming, warmth, state: WaitState::Running }
     }
 
@@ -97,28 +113,33 @@ impl Wait {
     /// Whether the next pod may be replaced.
     #[must_use]
     pub fn is_over(&self, now: Timestamp) -> bool {
-        let Warming { items_percent, hit_ratio_percent, pod: _, revision: _, since: _ } = &self.warming;
-        let is_warm = |share: &Option<i32>| share.is_some_and(|share| share >= self.warmth.percent);
+        let Warming { items_percent, hit_ratio_percent, earlier_lack_percent, pod: _, revision: _, since: _ } =
+            &self.warming;
+        let wanted = self.warmth.percent + earlier_lack_percent.unwrap_or(0);
+        let is_warm = |share: &Option<i32>| share.is_some_and(|share| share >= wanted);
         is_warm(items_percent) || is_warm(hit_ratio_percent) || self.ends().is_none_or(|end| end <= now)
     }
 
-    /// `the next pod waits until cache-2 is warm (80 %, or at 2026-01-01T00:05:00Z): it has 40 % of the items of an older pod and
-    /// 55 % of its hit ratio, less what other new pods lack`
+    /// `the next pod waits until cache-2 is warm (80 %, or at 2026-01-01T00:05:00Z): it has 40 % of the items of older
+    /// pods and 55 % of their hit ratio; the new pods before it lack 12 %`
     #[must_use]
     pub fn in_words(&self) -> String {
-        let Warming { pod, items_percent, hit_ratio_percent, revision: _, since: _ } = &self.warming;
+        let Warming { pod, items_percent, hit_ratio_percent, earlier_lack_percent, revision: _, since: _ } =
+            &self.warming;
         let end = self.ends().map(|end| format!(", or at {end}")).unwrap_or_default();
-        let items = items_percent.map(|it| format!("{it} % of the items of an older pod"));
+        let items = items_percent.map(|it| format!("{it} % of the items of older pods"));
         let ratio = hit_ratio_percent.map(|it| match items_percent {
-            Some(_) => format!("{it} % of its hit ratio"),
-            None => format!("{it} % of the hit ratio of an older pod"),
+            Some(_) => format!("{it} % of their hit ratio"),
+            None => format!("{it} % of the hit ratio of older pods"),
         });
         let has: Vec<String> = items.into_iter().chain(ratio).collect();
         let has = match has.as_slice() {
             [] => "how warm it is, is not known yet".to_owned(),
-            all => format!("it has {}, less what other new pods lack", all.join(" and ")),
+            all => format!("it has {}", all.join(" and ")),
         };
-        format!("the next pod waits until {pod} is warm ({} %{end}): {has}", self.warmth.percent)
+        let lack = earlier_lack_percent.filter(|it| *it > 0);
+        let lack = lack.map(|it| format!("; the new pods before it lack {it} %")).unwrap_or_default();
+        format!("the next pod waits until {pod} is warm ({} %{end}): {has}{lack}", self.warmth.percent)
     }
 }
 
@@ -140,7 +161,11 @@ mod tests {
     }
 
     fn shares(items: Option<i32>, hit_ratio: Option<i32>) -> Shares {
-        Shares { items, hit_ratio }
+        Shares { items, hit_ratio, earlier_lack: None }
+    }
+
+    fn lacking(earlier_lack: i32) -> Shares {
+        Shares { items: Some(90), hit_ratio: Some(80), earlier_lack: Some(earlier_lack) }
     }
 
     #[rstest]
@@ -148,6 +173,8 @@ mod tests {
     #[case::too_few_items(shares(Some(79), None), 0, false)]
     #[case::enough_items(shares(Some(80), Some(0)), 0, true)]
     #[case::enough_hits(shares(Some(0), Some(80)), 0, true)]
+    #[case::those_before_it_lack_little(lacking(10), 0, true)]
+    #[case::those_before_it_lack_more(lacking(11), 0, false)]
     #[case::almost_over(shares(Some(0), Some(0)), 299, false)]
     #[case::over(shares(Some(0), Some(0)), 300, true)]
     fn a_wait_ends_with_the_items_or_the_hits_or_the_time(
@@ -181,12 +208,17 @@ mod tests {
         let says = |shares| wait(None, 0, shares).in_words();
         let start = "the next pod waits until c-2 is warm (80 %, or at 1970-01-01T00:05:00Z):";
         assert_eq!(says(shares(None, None)), format!("{start} how warm it is, is not known yet"));
-        let less = "less what other new pods lack";
-        let both = format!("it has 40 % of the items of an older pod and 55 % of its hit ratio, {less}");
+        let both = "it has 40 % of the items of older pods and 55 % of their hit ratio";
         assert_eq!(says(shares(Some(40), Some(55))), format!("{start} {both}"));
         assert_eq!(
+            says(lacking(0)),
+            format!("{start} it has 90 % of the items of older pods and 80 % of their hit ratio")
+        );
+        let lack = "80 % of their hit ratio; the new pods before it lack 12 %";
+        assert_eq!(says(lacking(12)), format!("{start} it has 90 % of the items of older pods and {lack}"));
+        assert_eq!(
             says(shares(None, Some(55))),
-            format!("{start} it has 55 % of the hit ratio of an older pod, {less}")
+            format!("{start} it has 55 % of the hit ratio of older pods")
         );
     }
 }

@@ -167,7 +167,7 @@ impl<'a> Pods<'a> {
         self.become_many(before.len(), &before).await
     }
 
-    /// The same, and each pod is so many percent as full as the others before the next one goes.
+    /// The same, and each pod is so many percent as full as older ones before the next one goes.
     pub(crate) async fn are_replaced_when_warm(&self, cause: &str, percent: u16) -> Result<()> {
         let mut spec = self.spec(self.serving().await?.len());
         // Far longer than the clients take, and less than is waited for, also for two pods.

@@ -42,8 +42,8 @@ pub struct RolloutSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WarmthSpec {
-    /// The share, in percent, that the new pod has to reach: of the items that older pods hold on average, or of their
-    /// hit ratio.
+    /// The share, in percent, that the new pod has to reach: of the items that pods of the older template hold on average, or
+    /// of their hit ratio. What pods that were replaced before it lack is taken off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = PERCENT.min, max = PERCENT.max), extend("default" = PERCENT.default))]
     pub percent: Option<i32>,
@@ -68,7 +68,7 @@ pub struct Rollout {
 /// How warm a new pod has to be before the next one is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warmth {
-    /// Its share of what the other pods have, 1 to 100.
+    /// Its share of what pods of the older template have, 1 to 100.
     pub percent: i32,
     /// Seconds after which the next one is replaced in any case.
     pub timeout_seconds: i32,

@@ -237,6 +237,7 @@ fn warming() -> Warming {
         since: Time(Timestamp::UNIX_EPOCH),
         items_percent: Some(7),
         hit_ratio_percent: None,
+        earlier_lack_percent: None,
     }
 }
 

@@ -494,6 +494,8 @@ impl Model {
         let finds_enough = pod.hits > pod.misses;
         let lacking: u64 =
             self.named.pods.range(last..).map(|(_, pod)| fullest.saturating_sub(pod.items)).sum();
-        !asked || pod.was_away || lacking * 100 <= 40 * fullest || finds_enough || is_over
+        // The operator may not have heard of it yet.
+        let was_away = self.named.pods.values().any(|pod| pod.was_away);
+        !asked || was_away || lacking * 100 <= 40 * fullest || finds_enough || is_over
     }
 }
