@@ -121,7 +121,7 @@ impl Wait {
     }
 
     /// `the next pod waits until cache-2 is warm (80 %, or at 2026-01-01T00:05:00Z): it has 40 % of the items of older
-    /// pods and 55 % of their hit ratio; the new pods before it lack 12 %`
+    /// pods and 55 % of their hit ratio, and the new pods before it lack 12 %`
     #[must_use]
     pub fn in_words(&self) -> String {
         let Warming { pod, items_percent, hit_ratio_percent, earlier_lack_percent, revision: _, since: _ } =
@@ -138,7 +138,7 @@ impl Wait {
             all => format!("it has {}", all.join(" and ")),
         };
         let lack = earlier_lack_percent.filter(|it| *it > 0);
-        let lack = lack.map(|it| format!("; the new pods before it lack {it} %")).unwrap_or_default();
+        let lack = lack.map(|it| format!(", and the new pods before it lack {it} %")).unwrap_or_default();
         format!("the next pod waits until {pod} is warm ({} %{end}): {has}{lack}", self.warmth.percent)
     }
 }
@@ -214,7 +214,7 @@ mod tests {
             says(lacking(0)),
             format!("{start} it has 90 % of the items of older pods and 80 % of their hit ratio")
         );
-        let lack = "80 % of their hit ratio; the new pods before it lack 12 %";
+        let lack = "80 % of their hit ratio, and the new pods before it lack 12 %";
         assert_eq!(says(lacking(12)), format!("{start} it has 90 % of the items of older pods and {lack}"));
         assert_eq!(
             says(shares(None, Some(55))),
