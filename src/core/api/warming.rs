@@ -23,8 +23,8 @@ pub struct Warming {
     /// Its hit ratio, in percent of that of pods of the older template, up to 100; absent before that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_ratio_percent: Option<i32>,
-    /// What the pods that were replaced before it still lack, together, in percent of what one pod has; it is taken off. Absent
-    /// where there is none, and before it is known.
+    /// What the pods that were replaced before it still lack, together, in percent of what one pod has; it counts against the
+    /// share of this one. Absent where there is no such pod, and before that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_lack_percent: Option<i32>,
 }
