@@ -113,6 +113,22 @@ fn a_pause_while_the_new_workload_is_refused_leaves_the_list() {
     assert_eq!(list(&simulation), ["cache.sim:11211"]);
 }
 
+/// While both kinds stand, only the Service leads to all pods.
+#[test]
+fn a_pause_before_the_status_tells_of_the_new_workload_names_the_service() {
+    let mut simulation = edited(NAMED, NAMED);
+    run(&mut simulation);
+    simulation.model.edit(0);
+    simulation.hear();
+    let at = simulation.requests.iter().position(is_creation_of_deployment).unwrap();
+    simulation.answer(at, true, None);
+    assert!(simulation.model.has(ChildKind::Deployment) && simulation.model.has(ChildKind::StatefulSet));
+    assert!(list(&simulation).len() > 1, "{:?}", list(&simulation));
+    simulation.model.pause(true);
+    answer_all(&mut simulation);
+    assert_eq!(list(&simulation), ["cache.sim:11211"]);
+}
+
 fn is_creation_of_deployment(effect: &Effect) -> bool {
     matches!(effect, Effect::Send { request: Request::Create { kind: ChildKind::Deployment, .. }, .. })
 }
