@@ -98,11 +98,7 @@ fn a_pause_in_the_midst_of_a_switch_leaves_the_list() {
 /// The Deployment cannot be made, and the list leads to the Service already.
 #[test]
 fn a_pause_while_the_new_workload_is_refused_leaves_the_list() {
-    let mut simulation = edited(NAMED, NAMED);
-    run(&mut simulation);
-    simulation.model.edit(0);
-    simulation.hear();
-    let at = simulation.requests.iter().position(is_creation_of_deployment).unwrap();
+    let (mut simulation, at) = asked_for_a_deployment();
     simulation.answer(at, false, Some(Category::QuotaExceeded));
     answer_all(&mut simulation);
     assert!(!simulation.model.has(ChildKind::Deployment));
@@ -116,17 +112,23 @@ fn a_pause_while_the_new_workload_is_refused_leaves_the_list() {
 /// While both kinds stand, only the Service leads to all pods.
 #[test]
 fn a_pause_before_the_status_tells_of_the_new_workload_names_the_service() {
-    let mut simulation = edited(NAMED, NAMED);
-    run(&mut simulation);
-    simulation.model.edit(0);
-    simulation.hear();
-    let at = simulation.requests.iter().position(is_creation_of_deployment).unwrap();
+    let (mut simulation, at) = asked_for_a_deployment();
     simulation.answer(at, true, None);
     assert!(simulation.model.has(ChildKind::Deployment) && simulation.model.has(ChildKind::StatefulSet));
     assert!(list(&simulation).len() > 1, "{:?}", list(&simulation));
     simulation.model.pause(true);
     answer_all(&mut simulation);
     assert_eq!(list(&simulation), ["cache.sim:11211"]);
+}
+
+/// A cache of named pods is to be a Deployment: with which request that is made.
+fn asked_for_a_deployment() -> (Simulation, usize) {
+    let mut simulation = edited(NAMED, NAMED);
+    run(&mut simulation);
+    simulation.model.edit(0);
+    simulation.hear();
+    let at = simulation.requests.iter().position(is_creation_of_deployment).unwrap();
+    (simulation, at)
 }
 
 fn is_creation_of_deployment(effect: &Effect) -> bool {
