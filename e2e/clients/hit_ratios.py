@@ -41,6 +41,26 @@ def of_addresses(servers):
     return HashClient([(host, int(port)) for host, port in (it.split(":") for it in servers)], **pymemcache_ring.SETTINGS)
 
 
+class Remembered:
+    """A ring that hashes each key once, as long as it has the same servers: to hash it for each read takes most of a client's time."""
+
+    def __init__(self, ring):
+        self.ring, self.servers = ring, {}
+
+    def get_node(self, key):
+        if key not in self.servers:
+            self.servers[key] = self.ring.get_node(key)
+        return self.servers[key]
+
+    def add_node(self, node):
+        self.servers = {}
+        self.ring.add_node(node)
+
+    def remove_node(self, node):
+        self.servers = {}
+        self.ring.remove_node(node)
+
+
 RINGS = {
     "pymemcache": of_addresses,
     "pymemcache-named": pymemcache_named.ring,
@@ -62,6 +82,8 @@ class Client:
 
     def use(self, servers):
         self.servers, self.client = servers, RINGS[self.ring](servers.split(","))
+        if self.ring.startswith("pymemcache"):
+            self.client.hasher = Remembered(self.client.hasher)
 
     def share(self, ask):
         self.lacking = set(range(KEYS))

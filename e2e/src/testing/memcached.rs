@@ -64,11 +64,27 @@ impl Memcached {
     /// # Errors
     /// When the server refuses one: with its words, and answers are left unread.
     pub async fn set_all(&mut self, keys: &[impl AsRef<str>], value: &[u8]) -> Result<()> {
-        let set = |key: &str| {
+        self.set_each(keys, |_| value).await
+    }
+
+    /// Stores each key with its own name as its value, at one go.
+    ///
+    /// # Errors
+    /// When the server refuses one: with its words, and answers are left unread.
+    pub async fn set_named(&mut self, keys: &[impl AsRef<str>]) -> Result<()> {
+        self.set_each(keys, str::as_bytes).await
+    }
+
+    async fn set_each<'a, K>(&mut self, keys: &'a [K], value: impl Fn(&'a str) -> &'a [u8]) -> Result<()>
+    where
+        K: AsRef<str>,
+    {
+        let set = |key: &'a K| {
+            let (key, value) = (key.as_ref(), value(key.as_ref()));
             let head = format!("set {key} 0 0 {}\r\n", value.len());
             [head.as_bytes(), value, b"\r\n"].concat()
         };
-        let sets: Vec<u8> = keys.iter().flat_map(|key| set(key.as_ref())).collect();
+        let sets: Vec<u8> = keys.iter().flat_map(set).collect();
         self.send(&sets).await?;
         for key in keys {
             match self.line().await?.as_str() {

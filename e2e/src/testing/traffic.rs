@@ -20,6 +20,8 @@ const CONNECTIONS: usize = 2;
 /// Operations of a client at a time, and then it waits. The first stores a key; the others fetch keys at one go, as clients do that
 /// need many: a request for each would make the test's own client the slowest part of a busy machine.
 const BURST: usize = 20;
+/// Keys that are stored or counted at one go.
+const AT_ONCE: usize = 100;
 /// How often a new connection is made to each pod.
 const NEW_CONNECTION: Duration = Duration::from_millis(200);
 
@@ -59,15 +61,18 @@ impl Keys {
         format!("key-{}-{}", self.pod.ip(), at % self.count)
     }
 
+    fn all(self) -> Vec<String> {
+        (0..self.count).map(|at| self.key(at)).collect()
+    }
+
     /// Stores all.
     ///
     /// # Errors
     /// When the pod does not take one.
     pub async fn store(self, access: &Access) -> Result<()> {
         let mut client = access.connect(self.pod).await?;
-        for at in 0..self.count {
-            let key = self.key(at);
-            client.set(&key, key.as_bytes()).await?;
+        for keys in self.all().chunks(AT_ONCE) {
+            client.set_named(keys).await?;
         }
         Ok(())
     }
@@ -79,9 +84,10 @@ impl Keys {
     pub async fn found(self, access: &Access) -> Result<usize> {
         let mut client = access.connect(self.pod).await?;
         let mut found = 0;
-        for at in 0..self.count {
-            let key = self.key(at);
-            found += usize::from(client.get(&key).await?.as_deref() == Some(key.as_bytes()));
+        for keys in self.all().chunks(AT_ONCE) {
+            let values = client.get_all(keys).await?;
+            let is_there = |key: &&String| values.get(*key).is_some_and(|value| value == key.as_bytes());
+            found += keys.iter().filter(is_there).count();
         }
         Ok(found)
     }

@@ -21,6 +21,10 @@ use crate::test_times::Wait;
 /// nobody waits longer for what does come.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
+/// How long a question that has been asked a few times rests. Many tests ask the same API server at a time, and a question costs it
+/// more than the wait costs them.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// A kind of which a test can watch an object, and show it where it is not as wanted.
 pub trait Watchable:
     Resource<DynamicType: Default> + Clone + Debug + DeserializeOwned + Serialize + Send + 'static
@@ -90,7 +94,7 @@ pub async fn await_object_within<K: Watchable>(
     }
 }
 
-/// Asks again until there is an answer, and gives it: after 50 ms, and then less and less often, at least twice a second.
+/// Asks again until there is an answer, and gives it: after 50 ms, and then less and less often, at least once a second.
 ///
 /// # Errors
 /// When [`LONGEST_WAIT`] ends first: with what was wanted and why the last attempt gave none.
@@ -118,7 +122,7 @@ pub async fn await_answer_within<T>(
             Err(_) => last = format!("an attempt hung; before it: {last}"),
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 3 / 2).min(Duration::from_millis(500));
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
     bail!("waited {} s: {wanted}. Seen last: {last}", limit.as_secs_f32())
 }

@@ -244,11 +244,11 @@ async fn pods(space: &Space, name: &str) -> Result<BTreeSet<String>> {
 }
 
 impl Lane {
-    async fn run(self, space: &Space) -> Result<DriftReport> {
+    async fn run(self, space: &Space, requests: &Requests) -> Result<DriftReport> {
         let Self { sample, name, cases } = self;
         sample.create(space, &name).await?;
         let before = if sample == Sample::Named { pods(space, &name).await? } else { BTreeSet::new() };
-        let requests = Requests::from_now_on(space)?;
+        let requests = requests.since_now();
         let (mut report, mut wanted_writes) = (DriftReport::default(), Writes::new());
         for case in cases {
             let wanted = expected(&case);
@@ -306,7 +306,8 @@ async fn each_field_that_we_own_is_repaired_with_one_write_whoever_changes_or_re
         let lanes = lanes(space).await?;
         let of_named = lanes.iter().filter(|lane| lane.sample == Sample::Named);
         let named = of_named.map(|lane| lane.cases.len()).sum::<usize>();
-        let reports = at_once(AT_ONCE, lanes.into_iter().map(|lane| lane.run(space))).await?;
+        let requests = Requests::from_now_on(space)?;
+        let reports = at_once(AT_ONCE, lanes.into_iter().map(|lane| lane.run(space, &requests))).await?;
         let of_all = reports.into_iter().fold(DriftReport::default(), |mut all, one| {
             all.wrong.extend(one.wrong);
             all.cases += one.cases;

@@ -2,12 +2,13 @@
 //! operator's user agent. Called by the tests that count requests.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Cluster;
 use crate::testing::Space;
 use crate::testing::audit::{AuditLog, Request, Tail};
 use anyhow::Result;
+use jiff::Timestamp;
 use memcached_operator::kernel::object::ChildKind;
 
 /// How the operator's user agent begins.
@@ -16,8 +17,9 @@ const USER_AGENT: &str = "memcached-operator/";
 /// The operator's requests from a moment on. Each line of the log is read once, however often somebody asks: tests ask until
 /// something is in it, and others write into it meanwhile.
 pub struct Requests {
-    found: Mutex<Found>,
+    found: Arc<Mutex<Found>>,
     namespace: Option<String>,
+    from: Timestamp,
 }
 
 /// What was read so far, and where the rest begins.
@@ -38,12 +40,24 @@ impl Requests {
     }
 
     fn new(cluster: &Cluster, namespace: Option<String>) -> Result<Self> {
+        let from = Timestamp::now();
         let tail = AuditLog::for_cluster(cluster).tail()?;
-        Ok(Self { found: Mutex::new(Found { tail, requests: Vec::new() }), namespace })
+        Ok(Self { found: Arc::new(Mutex::new(Found { tail, requests: Vec::new() })), namespace, from })
+    }
+
+    /// The same requests, but only those from now on. What one of the two reads in the log, the other one does not read again.
+    #[must_use]
+    pub fn since_now(&self) -> Self {
+        Self { found: Arc::clone(&self.found), namespace: self.namespace.clone(), from: Timestamp::now() }
     }
 
     /// All requests since then.
     pub fn all(&self) -> Result<Vec<Request>> {
+        self.with(|request| Some(request.clone()))
+    }
+
+    /// What is made of each request since then.
+    fn with<T>(&self, make: impl Fn(&Request) -> Option<T>) -> Result<Vec<T>> {
         let texts: Vec<_> = [USER_AGENT].into_iter().chain(self.namespace.as_deref()).collect();
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let new = found.tail.read(&texts)?.into_iter().filter(|request| {
@@ -51,35 +65,36 @@ impl Requests {
                 && self.namespace.as_ref().is_none_or(|namespace| request.namespace == *namespace)
         });
         found.requests.extend(new);
-        Ok(found.requests.clone())
+        Ok(found.requests.iter().filter(|it| it.at >= self.from).filter_map(make).collect())
+    }
+
+    /// How many of these requests there are of each name.
+    fn count(
+        &self,
+        counts: impl Fn(&Request) -> bool,
+        name: impl Fn(&Request) -> String,
+    ) -> Result<BTreeMap<String, usize>> {
+        let mut counted = BTreeMap::new();
+        for name in self.with(|request| counts(request).then(|| name(request)))? {
+            *counted.entry(name).or_default() += 1;
+        }
+        Ok(counted)
     }
 
     /// How many there were of each verb and resource; watches aside.
     pub fn but_watches(&self) -> Result<BTreeMap<String, usize>> {
-        count(self.all()?, |request| request.verb != "watch", |it| format!("{} {}", it.verb, it.resource))
+        self.count(|request| request.verb != "watch", |it| format!("{} {}", it.verb, it.resource))
     }
 
     /// How many writes of each child, as `deployments cache`, the API server took.
     pub fn of_children(&self) -> Result<BTreeMap<String, usize>> {
         let of_child = |it: &Request| ChildKind::ALL.iter().any(|kind| kind.plural() == it.resource);
         let child = |it: &Request| it.is_write() && it.code < 300 && of_child(it);
-        count(self.all()?, child, |it| format!("{} {}", it.resource, it.name))
+        self.count(child, |it| format!("{} {}", it.resource, it.name))
     }
 
     /// How many writes there were of each resource, Kubernetes Events included.
     pub fn writes(&self) -> Result<BTreeMap<String, usize>> {
-        count(self.all()?, Request::is_write, |it| format!("{} {}", it.verb, it.resource))
+        self.count(Request::is_write, |it| format!("{} {}", it.verb, it.resource))
     }
-}
-
-fn count(
-    requests: Vec<Request>,
-    counts: impl Fn(&Request) -> bool,
-    name: impl Fn(Request) -> String,
-) -> Result<BTreeMap<String, usize>> {
-    let mut counted = BTreeMap::new();
-    for request in requests.into_iter().filter(counts) {
-        *counted.entry(name(request)).or_default() += 1;
-    }
-    Ok(counted)
 }
