@@ -15,8 +15,8 @@
 //! between two pods is idle also while a Secret is missing or StatefulSets may not be listed; it counts again as soon as the
 //! next pod goes. A resource that adopts a newer template and stalls or is refused blocks all further adoptions.
 //!
-//! A turn is released first and erased from the status afterwards, so a restart may restore more turns than the
-//! limit. So a restored turn whose pods do not roll needs a free one, as a new one does.
+//! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
+//! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

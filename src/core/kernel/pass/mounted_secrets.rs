@@ -5,8 +5,8 @@
 //!
 //! 1. The hash on our live workload, if this operator wrote it: the pods were started with it, and another replica of
 //!    the operator may have led in the meantime. It counts while the pods mount the same keys of the same Secrets, whatever
-//!    else the user edits. It says nothing about a Secret that the spec names only now: with the hash of another one, pods
-//!    would roll for the edit, and once more when that Secret can be read.
+//!    else the user edits. It is never reused for a Secret that the spec names only now. Otherwise the pods would roll twice:
+//!    once for the edit, and again when that Secret is read.
 //! 2. If the workload carries none (somebody removed it), the hash that this operator computed last while it leads,
 //!    but only if the live template was rendered from it. Without a workload no pod can roll, and the computed hash
 //!    is used.
