@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::api::MemcachedStatus;
 use crate::kernel::diff;
 use crate::kernel::event::{Reply, SeenChild, SeenResource};
-use crate::kernel::go_operator::defaults::remove_defaults;
+use crate::kernel::go_operator::defaults;
 use crate::kernel::json_text::JsonText;
 use crate::kernel::object::{ChildKind, Controller, FIELD_MANAGER, Key};
 use crate::kernel::seen;
@@ -63,7 +63,8 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
     json_patch::merge(&mut merged, &wanted);
     let found =
         diff::differences(before.kind, body, &live, before.owned.as_ref().map(JsonText::parse).as_ref());
-    let keeps = found.of_template().next().is_none() || differ_by_defaults(before.kind, &live, &merged);
+    let keeps =
+        found.of_template().next().is_none() || defaults::are_all_that_differs(before.kind, &live, &merged);
     if let Some(template) = live.pointer(TEMPLATE).filter(|_| keeps) {
         // A list that was merged as a whole lost its defaults: that would be another template, for which pods roll.
         merged["spec"]["template"] = template.clone();
@@ -73,17 +74,6 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
     after.entry = Some(0);
     after.controller = controller(&body["metadata"]["ownerReferences"]).or(after.controller);
     after
-}
-
-/// Whether two templates are the same but for defaults, which the API server sets again. The Go operator owns them.
-fn differ_by_defaults(kind: ChildKind, one: &Value, other: &Value) -> bool {
-    let without = |content: &Value| {
-        let mut template = content.pointer(TEMPLATE).cloned().unwrap_or_default();
-        remove_defaults(&mut template);
-        json!({"spec": {"template": template}})
-    };
-    let (one, other) = (without(one), without(other));
-    diff::drift(kind, &one, &other).is_empty() && diff::drift(kind, &other, &one).is_empty()
 }
 
 /// The controller among these owners, which may be a list or a single one.

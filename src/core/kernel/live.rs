@@ -236,10 +236,9 @@ impl From<SeenChild> for Live {
         };
         let go_operator =
             seen.go_operator.map(|entry| GoOperatorFields::from_entry(entry, &content, owned.as_ref()));
-        // The Go operator knows nothing of our annotations: where it wrote last, they speak of an earlier template.
         let said = || LiveTemplate::from_workload(&content, owned.as_ref());
-        let template = if go_operator.is_none() { said() } else { None };
-        let ours = go_operator.as_ref().map(|theirs| &theirs.fields).or(owned.as_ref());
+        let template = GoOperatorFields::annotations_hold(go_operator.as_ref()).then(said).flatten();
+        let ours = GoOperatorFields::with_ours(go_operator.as_ref(), owned.as_ref());
         let unrecorded =
             template.is_none().then(|| UnrecordedTemplate::from_content(&content, ours)).flatten();
         let hash_at = template.as_ref().map(|template| match template.revision.hash_is_on_deployment() {

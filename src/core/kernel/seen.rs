@@ -15,8 +15,7 @@ use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{
     ScalingInactive, SeenChild, SeenPod, SeenResource, SeenRevisions, SeenRollout, SeenSecret,
 };
-use super::go_operator;
-use super::go_operator::managed_fields::find_entry;
+use super::go_operator::managed_fields as go_operator;
 use super::json_text::JsonText;
 use super::managed_fields;
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
@@ -101,7 +100,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
             && entry.subresource.is_none()
     });
     let owned = entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| &fields.0);
-    let go_operator = find_entry(managed(), controller);
+    let go_operator = go_operator::find_entry(managed(), controller);
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
     let field = kind.content_field();
     let metadata = json!({
@@ -128,10 +127,9 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
 /// Whether an object is foreign, so that only its name matters: somebody else controls it, or nobody does and no record
 /// says that this operator or the Go operator made it.
 fn is_foreign(meta: &ObjectMeta, controller: Option<&Controller>) -> bool {
-    let made = |entry: &ManagedFieldsEntry| match entry.manager.as_deref() {
-        Some(FIELD_MANAGER) => true,
-        Some(go_operator::FIELD_MANAGER) => our_label(meta).is_some(),
-        _ => false,
+    let made = |entry: &ManagedFieldsEntry| {
+        entry.manager.as_deref() == Some(FIELD_MANAGER)
+            || go_operator::wrote(entry, || our_label(meta).is_some())
     };
     match controller {
         Some(controller) => !controller.is_memcached(),

@@ -83,8 +83,7 @@ impl LiveTemplate {
         let secret_hash = annotation(SECRET_HASH).filter(|_| in_place).map(str::to_owned);
         let preserved = content
             .pointer("/spec/template")
-            .filter(|_| revision == Revision::GO_OPERATOR)
-            .map(PreservedMetadata::from_template);
+            .map(|template| PreservedMetadata::for_revision(revision, template));
         let foreign = (!revision.is_known()).then(|| owned_template(content, owned)).flatten().map(Box::new);
         Some(Self { revision, hash, images, secret_hash, preserved: preserved.unwrap_or_default(), foreign })
     }

@@ -23,7 +23,7 @@ pub mod partition;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod ports;
-mod revision;
+pub mod revision;
 pub mod scheduling;
 pub mod secrets;
 mod servers;

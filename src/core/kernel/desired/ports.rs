@@ -43,7 +43,7 @@ pub fn of_metrics(spec: &Validated) -> Option<Port> {
 /// follow it once, and nothing moves under them when plaintext is switched off. Pods of the Go operator do not listen there.
 #[must_use]
 pub fn to_use(spec: &Validated, revision: Option<Revision>) -> Port {
-    let listens = revision != Some(Revision::GO_OPERATOR);
+    let listens = revision.is_none_or(Revision::listens_for_tls);
     if spec.security.tls.is_some() && listens { MEMCACHED_TLS } else { MEMCACHED }
 }
 

@@ -14,6 +14,8 @@ const LATER: bool = cfg!(feature = "next-revision");
 impl Revision {
     /// What the Go operator for the same API renders: [`crate::kernel::go_operator::pod_template`].
     pub const GO_OPERATOR: Self = Self(0);
+    /// The revision of pods of which nothing says one: only the Go operator records none.
+    pub const UNRECORDED: Self = Self::GO_OPERATOR;
     /// Pods whose Secrets are taken in place. A revision of its own, so that an operator that knows no such pods leaves
     /// them as they are.
     pub const IN_PLACE: Self = Self(2);
@@ -45,6 +47,19 @@ impl Revision {
     #[must_use]
     pub fn hash_is_on_deployment(self) -> bool {
         matches!(self, Self::GO_OPERATOR | Self::IN_PLACE)
+    }
+
+    /// Whether a template of this revision tells, by our hash, which content of Secrets its pods were started with. The Go
+    /// operator's hash says nothing about ours.
+    #[must_use]
+    pub fn tells_secret_hash(self) -> bool {
+        self != Self::GO_OPERATOR
+    }
+
+    /// Whether pods of this revision answer on the port for clients with TLS.
+    #[must_use]
+    pub fn listens_for_tls(self) -> bool {
+        self != Self::GO_OPERATOR
     }
 
     /// Whether newer rules of this build render pods of the same kind.

@@ -32,6 +32,17 @@ pub struct MountedSecret {
     pub name: String,
     /// The keys that are used.
     pub keys: Vec<&'static str>,
+    /// Which digests of it are needed.
+    pub digests: NeededDigests,
+}
+
+/// Which digests of a Secret are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeededDigests {
+    /// One of each key that is used.
+    OfKeys,
+    /// Also one of the whole Secret: see [`crate::kernel::go_operator::mounted_secret`].
+    OfKeysAndWhole,
 }
 
 /// The Secrets that the pods of this spec mount, each once, in order.
@@ -41,7 +52,12 @@ pub fn mounted_by_name(spec: &Validated) -> Vec<MountedSecret> {
     for MountedKey { secret, key } in mounted(spec) {
         by_name.entry(secret).or_default().push(key);
     }
-    by_name.into_iter().map(|(name, keys)| MountedSecret { name: name.to_owned(), keys }).collect()
+    let secret = |(name, keys): (&str, _)| MountedSecret {
+        name: name.to_owned(),
+        keys,
+        digests: NeededDigests::OfKeys,
+    };
+    by_name.into_iter().map(secret).collect()
 }
 
 /// The value of the annotation `memcached.c5c3.io/secret-hash`: SHA-256 over Secret, key and SHA-256 of the

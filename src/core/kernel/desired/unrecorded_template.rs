@@ -41,9 +41,8 @@ impl UnrecordedTemplate {
     pub fn recognised(&self, intent: &Intent<'_>) -> Option<LiveTemplate> {
         let preserved = self.preserved();
         let is_rendered_by = |(intent, revision): &(&Intent<'_>, Revision)| {
-            let possible =
-                *revision != Revision::GO_OPERATOR || go_operator_template::understands(intent.spec);
-            let template = pod::template(intent, *revision, &preserved).filter(|_| possible);
+            let is_possible = go_operator_template::is_possible(*revision, intent.spec);
+            let template = pod::template(intent, *revision, &preserved).filter(|_| is_possible);
             template.is_some_and(|template| self.means(&json!(template)))
         };
         let built_in = Intent { images: &BUILT_IN, ..intent.clone() };
@@ -55,11 +54,7 @@ impl UnrecordedTemplate {
             revision,
             hash: intent.hash(),
             images: (*images != BUILT_IN).then(|| Box::new(images.clone())),
-            preserved: if revision == Revision::GO_OPERATOR {
-                preserved
-            } else {
-                PreservedMetadata::default()
-            },
+            preserved: PreservedMetadata::for_revision(revision, &self.0),
             secret_hash: intent.secret_hash.filter(|_| revision == Revision::IN_PLACE).map(str::to_owned),
             foreign: None,
         })

@@ -1,7 +1,22 @@
 //! Defaults of a pod template, which the Go operator owns too because it writes by update. Pure; called where a template
-//! is recognised by its content.
+//! is recognised by its content, and by `plan`, which foretells what an apply makes of it.
 
 use serde_json::{Value, json};
+
+use crate::kernel::diff;
+use crate::kernel::object::ChildKind;
+
+/// Whether the templates of two workloads of a kind are the same but for defaults, which the API server sets again.
+#[must_use]
+pub fn are_all_that_differs(kind: ChildKind, one: &Value, other: &Value) -> bool {
+    let without = |content: &Value| {
+        let mut template = content.pointer("/spec/template").cloned().unwrap_or_default();
+        remove_defaults(&mut template);
+        json!({"spec": {"template": template}})
+    };
+    let (one, other) = (without(one), without(other));
+    diff::drift(kind, &one, &other).is_empty() && diff::drift(kind, &other, &one).is_empty()
+}
 
 /// Removes the fields that the API server set because nobody else did.
 pub fn remove_defaults(value: &mut Value) {

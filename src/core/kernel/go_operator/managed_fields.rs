@@ -40,13 +40,20 @@ pub fn find_entry<'a>(
     })
 }
 
+/// Whether the Go operator wrote this entry of an object. Others write under the same name; our label shows that the object
+/// is a child.
+#[must_use]
+pub fn wrote(entry: &ManagedFieldsEntry, has_our_label: impl FnOnce() -> bool) -> bool {
+    entry.manager.as_deref() == Some(entry::FIELD_MANAGER) && has_our_label()
+}
+
 /// The fields to take over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoOperatorFields {
     /// The index of the Go operator's entry in managedFields.
     index: usize,
     /// All fields that the Go operator and we own, as `fieldsV1`.
-    pub fields: Value,
+    fields: Value,
     /// Our annotations about a template that the Go operator has replaced since: it was started again after us.
     stale: Vec<String>,
 }
@@ -64,6 +71,20 @@ impl GoOperatorFields {
             .into_iter()
             .filter(|name| annotations.is_some_and(|all| all.get(name).is_some()));
         Self { index, fields, stale: stale.map(str::to_owned).collect() }
+    }
+
+    /// The fields of an object that count as ours: those of the Go operator too while they are `left` to us, otherwise what our
+    /// own entry lists.
+    #[must_use]
+    pub fn with_ours<'a>(left: Option<&'a Self>, owned: Option<&'a Value>) -> Option<&'a Value> {
+        left.map(|left| &left.fields).or(owned)
+    }
+
+    /// Whether our annotations speak of the template that is there. The Go operator knows nothing of them: where it wrote last,
+    /// they speak of an earlier one.
+    #[must_use]
+    pub const fn annotations_hold(left: Option<&Self>) -> bool {
+        left.is_none()
     }
 
     /// The edits that make these fields ours. `ours` is the index of our own entry, if there is one. If an autoscaler

@@ -23,6 +23,7 @@ use crate::api::spec::{
 use crate::kernel::desired::files::{self, SecretFiles};
 use crate::kernel::desired::intent::Intent;
 use crate::kernel::desired::ports::{self, METRICS, Port};
+use crate::kernel::desired::revision::Revision;
 use crate::kernel::desired::{args, memcached, meta, scheduling};
 use crate::kernel::object::MEMCACHED;
 use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
@@ -46,6 +47,12 @@ pub struct PreservedMetadata {
 }
 
 impl PreservedMetadata {
+    /// What a template of this revision keeps of the live one: nothing but at revision 0.
+    #[must_use]
+    pub fn for_revision(revision: Revision, template: &Value) -> Self {
+        if revision == Revision::GO_OPERATOR { Self::from_template(template) } else { Self::default() }
+    }
+
     /// Reads it from a live pod template.
     #[must_use]
     pub fn from_template(template: &Value) -> Self {
@@ -63,6 +70,12 @@ impl PreservedMetadata {
     pub const fn is_empty(&self) -> bool {
         self.secret_hash.is_none() && self.version.is_none()
     }
+}
+
+/// Whether this spec can have been rendered by the rules of this revision, by which operator ever.
+#[must_use]
+pub fn is_possible(revision: Revision, spec: &Validated) -> bool {
+    revision != Revision::GO_OPERATOR || understands(spec)
 }
 
 /// Whether the Go operator knows every field that this spec uses: what it does not know it cannot have rendered.

@@ -19,11 +19,7 @@
 //! takes its place would wait for the Secret, and what it cached is lost. Pods that were let go before, Kubernetes replaces
 //! all the same.
 //!
-//! Pods that the Go operator started carry its hash, one over every value of all their Secrets. Of a single Secret the
-//! shell computes the same, so that a change between the two operators is noticed. With two Secrets
-//! that hash cannot be computed from one Secret at a time. The content at the first read is then assumed to be what the
-//! pods were started with. From there on our own hash stands on the Deployment; until it is known, the Deployment is
-//! left as it is.
+//! Pods that the Go operator started carry a hash of its own: [`crate::kernel::go_operator::mounted_secret`].
 //!
 //! A Secret whose content memcached would refuse, or would cut every client off with, is held back like a missing one, and
 //! more: no rollout starts and no workload is made while it is there, as a new pod would mount it. The number of pods
@@ -35,11 +31,11 @@ use super::view::View;
 use crate::api::Validated;
 use crate::api::status::SecretVersion;
 use crate::kernel::backoff::Attempt;
+use crate::kernel::desired::LiveTemplate;
 use crate::kernel::desired::secrets::{self, MountedKey, MountedSecret};
-use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::event::SecretContent;
 use crate::kernel::failure::Failure;
-use crate::kernel::go_operator::secret_hash::WHOLE_SECRET;
+use crate::kernel::go_operator::mounted_secret as go_operator_secret;
 use crate::kernel::live::Live;
 use crate::kernel::pending_request::SecretRead;
 use crate::kernel::stateful_set_rollout::NextPod;
@@ -125,9 +121,9 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     if mounted.is_empty() {
         return MountedSecrets::default();
     }
-    let of_go_operator = view.go_operator_secret_hash();
-    if let ([only], Some(_)) = (mounted.as_mut_slice(), &of_go_operator) {
-        only.keys.push(WHOLE_SECRET);
+    let of_go_operator = view.our_workload().and_then(go_operator_secret::hash_on_pods);
+    if of_go_operator.is_some() {
+        go_operator_secret::ask_for_whole(&mut mounted);
     }
     let known = view.last_known_secret_hash(spec, &mounted);
     let mut mounted_secrets =
@@ -149,8 +145,9 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     if !contents.is_empty() {
         mounted_secrets.reads.append(&mut mounted_secrets.proofs);
     }
-    let whole = contents.iter().find_map(|(_, content)| content.digests.get(WHOLE_SECRET));
-    let changed_unseen = of_go_operator.is_some() && whole.is_some() && whole != of_go_operator.as_ref();
+    let changed_unseen = of_go_operator
+        .as_deref()
+        .is_some_and(|hash| go_operator_secret::has_changed(hash, contents.iter().map(|(_, it)| *it)));
     let computed = (contents.len() == mounted.len()).then(|| hash(&contents));
     let all_run = match &computed {
         _ if of_go_operator.is_some() => !changed_unseen,
@@ -208,14 +205,14 @@ fn contribution<'a>(
     if let Some(content) = content
         && content.uid == *uid
         && content.resource_version == *version
-        && mounted.keys.iter().all(|key| content.requested.iter().any(|asked| asked == key))
+        && go_operator_secret::requested(mounted)
+            .all(|key| content.requested.iter().any(|asked| asked == key))
     {
-        let lacking = mounted.keys.iter().find(|key| !content.digests.contains_key(**key));
+        let lacking = go_operator_secret::requested(mounted).find(|key| !content.digests.contains_key(*key));
         return match lacking {
-            Some(key) => Contribution::Missing(MissingSecret {
-                name: mounted.name.clone(),
-                key: Some((*key).to_owned()),
-            }),
+            Some(key) => {
+                Contribution::Missing(MissingSecret { name: mounted.name.clone(), key: Some(key.to_owned()) })
+            }
             None => Contribution::Read(content),
         };
     }
@@ -234,7 +231,7 @@ fn contribution<'a>(
 
 fn digests(contents: &[(&MountedSecret, &SecretContent)]) -> SecretDigests {
     let of_keys = |secret: &MountedSecret, content: &SecretContent| {
-        let keys = secret.keys.iter().filter(|key| **key != WHOLE_SECRET);
+        let keys = secret.keys.iter();
         keys.filter_map(|key| Some(((*key).to_owned(), content.digests.get(*key)?.clone()))).collect()
     };
     contents.iter().map(|(secret, content)| (secret.name.clone(), of_keys(secret, content))).collect()
@@ -242,7 +239,7 @@ fn digests(contents: &[(&MountedSecret, &SecretContent)]) -> SecretDigests {
 
 fn hash(contents: &[(&MountedSecret, &SecretContent)]) -> String {
     secrets::secret_hash(contents.iter().flat_map(|(secret, content)| {
-        secret.keys.iter().filter(|key| **key != WHOLE_SECRET).filter_map(|key| {
+        secret.keys.iter().filter_map(|key| {
             let digest = content.digests.get(*key)?;
             Some((MountedKey { secret: &secret.name, key }, digest.as_str()))
         })
@@ -252,9 +249,8 @@ fn hash(contents: &[(&MountedSecret, &SecretContent)]) -> String {
 /// Whether these versions are of the very keys of the very Secrets. An older release did not record the keys.
 fn are_of(versions: &[SecretVersion], mounted: &[MountedSecret]) -> bool {
     let same_keys = |version: &SecretVersion, secret: &MountedSecret| {
-        let keys: Vec<_> = secret.keys.iter().filter(|key| **key != WHOLE_SECRET).collect();
-        let all_recorded = || keys.iter().all(|key| version.keys.iter().any(|it| it == **key));
-        version.keys.is_empty() || (version.keys.len() == keys.len() && all_recorded())
+        let all_recorded = || secret.keys.iter().all(|key| version.keys.iter().any(|it| it == key));
+        version.keys.is_empty() || (version.keys.len() == secret.keys.len() && all_recorded())
     };
     let is_recorded = |secret: &MountedSecret| {
         versions.iter().any(|version| version.name == secret.name && same_keys(version, secret))
@@ -266,23 +262,22 @@ impl View<'_> {
     fn read_of(&self, mounted: &MountedSecret) -> SecretRead {
         let secret = self.key_of(&mounted.name);
         let known = self.world.secrets.get(&secret).map(|it| it.presence.clone()).unwrap_or_default();
-        SecretRead { secret, keys: mounted.keys.iter().map(ToString::to_string).collect(), known }
-    }
-
-    /// The hash of the Go operator on the pods of a Deployment that nobody took over yet.
-    fn go_operator_secret_hash(&self) -> Option<String> {
-        self.our_workload()?.unrecorded.as_ref()?.preserved().secret_hash
+        SecretRead {
+            secret,
+            keys: go_operator_secret::requested(mounted).map(str::to_owned).collect(),
+            known,
+        }
     }
 
     /// Whether the pods of our workload were started with Secrets whose hash by our algorithm it does not carry: they
     /// are the Go operator's, or somebody took the annotation away.
     fn rests_on_unknown(&self, mounted: &[MountedSecret]) -> bool {
-        let of_go_operator = |template: &LiveTemplate| template.revision == Revision::GO_OPERATOR;
+        let is_unfounded = |template: &LiveTemplate| !template.revision.tells_secret_hash();
         let hashed =
             |name: &str| self.resource.seen.status.secrets.iter().any(|it| it.is_hashed() && it.name == name);
         self.our_workload().is_some_and(|live| {
             let lost = live.secret_hash.is_none() && mounted.iter().any(|secret| hashed(&secret.name));
-            lost || live.template.as_deref().is_none_or(of_go_operator)
+            lost || live.template.as_deref().is_none_or(is_unfounded)
         })
     }
 
@@ -322,7 +317,7 @@ impl View<'_> {
     /// What is invalid in a Secret, among what the pods were not started with.
     fn invalid(
         &self,
-        MountedSecret { name, keys }: &MountedSecret,
+        MountedSecret { name, keys, digests: _ }: &MountedSecret,
         content: &SecretContent,
     ) -> Option<InvalidSecret> {
         let is_new = |key: &&&'static str| !self.pods_mount(name, key, content);
@@ -361,7 +356,7 @@ impl View<'_> {
         let names_its_source = self.our_workload().is_some_and(|live| live.template.is_some());
         self.live_template(&intent, false).is_some_and(|live| {
             live.is_of(&intent.hash(), spec.security.rotation)
-                && (names_its_source || live.revision != Revision::GO_OPERATOR)
+                && (names_its_source || live.revision.tells_secret_hash())
         })
     }
 }

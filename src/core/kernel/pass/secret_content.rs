@@ -8,7 +8,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::status::SecretVersion;
 use crate::kernel::event::SecretContent;
-use crate::kernel::go_operator::secret_hash::WHOLE_SECRET;
 use crate::kernel::secret_finding::SecretFinding;
 use crate::kernel::secret_keys::CA;
 use crate::kernel::text::truncated;
@@ -35,7 +34,7 @@ pub fn version(name: &str, keys: &[&'static str], content: &SecretContent) -> Se
         name: name.to_owned(),
         uid: content.uid.to_string(),
         resource_version: content.resource_version.to_string(),
-        keys: keys.iter().filter(|key| **key != WHOLE_SECRET).map(ToString::to_string).collect(),
+        keys: keys.iter().map(ToString::to_string).collect(),
         certificate_not_after: ends.min().map(|end| Time(whole_seconds(*end))),
         warnings: findings(keys, content).map(|it| it.as_str().to_owned()).collect(),
         ..SecretVersion::default()

@@ -130,7 +130,7 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn listening(&self) -> Option<Revision> {
         self.our_workload().or_else(|| self.former_workload())?;
-        Some(self.template_revision().unwrap_or(Revision::GO_OPERATOR))
+        Some(self.template_revision().unwrap_or(Revision::UNRECORDED))
     }
 
     /// The wait for the pod of the StatefulSet that was replaced last. It stays when it is over, until the next pod goes:
