@@ -17,7 +17,7 @@ const WAITS: [SignedDuration; 6] = [
     SignedDuration::from_secs(10),
 ];
 /// The wait while a person has to act. A new content of the Secret is asked for at once.
-const PATIENT: SignedDuration = SignedDuration::from_secs(30);
+const WHILE_STALLED: SignedDuration = SignedDuration::from_secs(30);
 
 /// What this run knows of the agents of one cache. Lost with a restart, and then they are asked again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl AskedAgents {
             return None;
         }
         let at = self.times.saturating_sub(1).min(WAITS.len() - 1);
-        let wait = if has_problem { PATIENT } else { WAITS[at] };
+        let wait = if has_problem { WHILE_STALLED } else { WAITS[at] };
         Some(self.answered.map_or(now, |answered| answered.saturating_add(wait).unwrap_or(now)))
     }
 }

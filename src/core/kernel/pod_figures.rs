@@ -60,7 +60,7 @@ struct Sides<'a> {
 }
 
 impl<'a> Sides<'a> {
-    fn of(answer: &'a [PodFigures], last: &str) -> Self {
+    fn from_answer(answer: &'a [PodFigures], last: &str) -> Self {
         let number = |pod: &str| pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u32>().ok());
         let (older, new): (Vec<_>, Vec<_>) = answer.iter().partition(|it| number(&it.pod) < number(last));
         let (last, earlier): (Vec<_>, Vec<_>) = new.into_iter().partition(|it| it.pod == last);
@@ -138,7 +138,7 @@ impl AskedFigures {
             |answer: &Vec<PodFigures>| pods.iter().all(|pod| answer.iter().any(|it| it.pod == *pod));
         let Some(answer) = answer.filter(is_whole) else { return };
         let answer: Vec<_> = answer.into_iter().filter(|it| pods.contains(&it.pod)).collect();
-        let Sides { last, earlier, older } = Sides::of(&answer, &self.pod);
+        let Sides { last, earlier, older } = Sides::from_answer(&answer, &self.pod);
         match last.and_then(|last| self.reads(&[last])).zip(self.reads(&older)) {
             Some((last, older)) if last.all < READS || older.all < READS => {}
             // Without reads some memcached is another one since.
