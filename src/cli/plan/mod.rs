@@ -191,12 +191,12 @@ fn resources(files: &Files) -> Result<Vec<Value>> {
 mod tests {
     use rstest::rstest;
 
-    use super::forecast::{ChildPlan, Verb};
+    use super::forecast::{ChildAction, ChildPlan};
     use super::*;
     use crate::kernel::object::Key;
 
     fn of(when: When, changes: bool, problem: bool) -> ResourcePlan {
-        let change = ChildPlan { kind: "Service", action: Verb::Create, fields: Vec::new() };
+        let change = ChildPlan { kind: "Service", action: ChildAction::Create, fields: Vec::new() };
         let key = Key { namespace: "shop".to_owned(), name: "cache".to_owned() };
         ResourcePlan {
             children: changes.then_some(change).into_iter().collect(),

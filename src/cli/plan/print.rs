@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
 
-use super::forecast::{ChildPlan, Field, ResourcePlan, Verb, When, is_outdated};
+use super::forecast::{ChildAction, ChildPlan, Field, ResourcePlan, When, is_outdated};
 use crate::api::status::Warning;
 use crate::cli::others;
 use crate::cli::output::Output;
@@ -97,10 +97,10 @@ fn resource(plan: &ResourcePlan) -> String {
 fn child(plan: &ChildPlan) -> String {
     let ChildPlan { kind, action, fields } = plan;
     let mut text = match action {
-        Verb::Create => format!("  create {kind}\n"),
-        Verb::Change if fields.is_empty() => format!("  change {kind}: only who sets its fields\n"),
-        Verb::Change => format!("  change {kind}\n"),
-        Verb::Delete => format!("  delete {kind}\n"),
+        ChildAction::Create => format!("  create {kind}\n"),
+        ChildAction::Change if fields.is_empty() => format!("  change {kind}: only who sets its fields\n"),
+        ChildAction::Change => format!("  change {kind}\n"),
+        ChildAction::Delete => format!("  delete {kind}\n"),
     };
     let bookkeeping = format!("metadata.annotations[{TEMPLATE_HASH}]");
     for Field { path, from, to } in fields.iter().filter(|field| field.path != bookkeeping) {
@@ -180,9 +180,9 @@ fn summary(plans: &[ResourcePlan]) -> Value {
     json!({
         "resources": plans.len(),
         "changed": changed(&now),
-        "created": children(Verb::Create),
-        "updated": children(Verb::Change),
-        "deleted": children(Verb::Delete),
+        "created": children(ChildAction::Create),
+        "updated": children(ChildAction::Change),
+        "deleted": children(ChildAction::Delete),
         "rolled": rolled(&now),
         "rotatedInPlace": now.iter().filter(|it| it.rotates_in_place).count(),
         "problems": plans.iter().filter(|it| it.problem.is_some()).count(),
@@ -246,7 +246,7 @@ mod tests {
         Field { path: path.to_owned(), from, to }
     }
 
-    fn child(kind: &'static str, action: Verb, fields: Vec<Field>) -> ChildPlan {
+    fn child(kind: &'static str, action: ChildAction, fields: Vec<Field>) -> ChildPlan {
         ChildPlan { kind, action, fields }
     }
 
@@ -268,10 +268,10 @@ mod tests {
             field("spec.template.spec.nodeSelector", json!({"disk": "fast"}), Value::Null),
         ];
         let guarded = vec![
-            child("NetworkPolicy", Verb::Create, Vec::new()),
-            child("Deployment", Verb::Change, edited),
-            child("Service", Verb::Change, Vec::new()),
-            child("PodDisruptionBudget", Verb::Delete, Vec::new()),
+            child("NetworkPolicy", ChildAction::Create, Vec::new()),
+            child("Deployment", ChildAction::Change, edited),
+            child("Service", ChildAction::Change, Vec::new()),
+            child("PodDisruptionBudget", ChildAction::Delete, Vec::new()),
         ];
         vec![
             ResourcePlan {
@@ -376,7 +376,7 @@ ServiceMonitor.
     #[test]
     fn of_a_paused_cache_people_read_what_waits_and_whether_it_would_roll() {
         let change =
-            || vec![child("Service", Verb::Change, vec![field("spec.type", Value::Null, json!("x"))])];
+            || vec![child("Service", ChildAction::Change, vec![field("spec.type", Value::Null, json!("x"))])];
         let paused = |name: &str, children| ResourcePlan { when: When::Unpaused, ..plan(name, children) };
         let plans = [
             ResourcePlan { rolls: Some("secret"), ..paused("cold", change()) },
@@ -449,8 +449,9 @@ Memcached shop/carts: pods roll, cause spec; the cache will be empty
     #[test]
     fn of_a_cache_that_takes_a_changed_secret_people_read_that_no_pod_rolls() {
         let hash = "metadata.annotations[memcached.c5c3.io/secret-hash]";
-        let change =
-            || vec![child("Deployment", Verb::Change, vec![field(hash, json!("5d1b"), json!("e7f8"))])];
+        let change = || {
+            vec![child("Deployment", ChildAction::Change, vec![field(hash, json!("5d1b"), json!("e7f8"))])]
+        };
         let rotates =
             |name: &str, when| ResourcePlan { when, rotates_in_place: true, ..plan(name, change()) };
         let wanted = "\
@@ -485,7 +486,7 @@ Paused: 1, of which 1 would change and 0 would roll. Rotating in place: 1.
     fn of_values_too_long_for_a_line_the_part_that_differs_is_printed() {
         let arguments = |last: &str| json!(["-o".repeat(60), last, "-v"]);
         let wide = vec![field("args", arguments("old"), arguments(&"new".repeat(60)))];
-        let text = super::child(&child("Deployment", Verb::Change, wide));
+        let text = super::child(&child("Deployment", ChildAction::Change, wide));
         let same = "o-o-o-o-o-o-o-o-o\",\"";
         let new = &"new".repeat(60)[..WIDTH - CONTEXT];
         let wanted = format!("  change Deployment\n    ~ args: …{same}old\",…] -> …{same}{new}…\n");
@@ -498,7 +499,11 @@ Paused: 1, of which 1 would change and 0 would roll. Rotating in place: 1.
         let before = json!(["-m", "64", "-c", "1024", "-o", chain, "-l", "0.0.0.0", "-v"]);
         let after = json!(["-m", "96", "-c", "1024", "-o", chain, "-v", "-Y", "users"]);
         let of = |from: &Value, to: &Value| {
-            super::child(&child("Deployment", Verb::Change, vec![field("args", from.clone(), to.clone())]))
+            super::child(&child(
+                "Deployment",
+                ChildAction::Change,
+                vec![field("args", from.clone(), to.clone())],
+            ))
         };
         let wanted = r#"  change Deployment
     ~ args: ["-m","64",…] -> ["-m","96",…]

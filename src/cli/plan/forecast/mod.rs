@@ -97,7 +97,7 @@ pub struct ChildPlan {
     /// The kind of the child.
     pub kind: &'static str,
     /// What would be done.
-    pub action: Verb,
+    pub action: ChildAction,
     /// The fields that would be others afterwards; none of a child that is created or deleted, nor where only their
     /// owner changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -107,7 +107,7 @@ pub struct ChildPlan {
 /// What would be done to a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verb {
+pub enum ChildAction {
     /// The child does not exist: it would be created.
     Create,
     /// The child would be another afterwards.
@@ -290,9 +290,9 @@ impl Forecast {
                 let seen = &self.reconciler.world().resources.get(resource)?.seen;
                 return Some(answer::to_status(seen, status));
             }
-            Request::Create { kind, .. } => (*kind, Verb::Create),
-            Request::Apply { kind, .. } | Request::Patch { kind, .. } => (*kind, Verb::Change),
-            Request::Delete { kind, .. } => (*kind, Verb::Delete),
+            Request::Create { kind, .. } => (*kind, ChildAction::Create),
+            Request::Apply { kind, .. } | Request::Patch { kind, .. } => (*kind, ChildAction::Change),
+            Request::Delete { kind, .. } => (*kind, ChildAction::Delete),
             Request::ReadSecret { .. } | Request::ReadChild { .. } => return None,
         };
         let before = self.live.get(&(kind, resource.clone()));
@@ -305,11 +305,12 @@ impl Forecast {
             _ => (None, Vec::new()),
         };
         let ends = matches!(request, Request::Apply { .. } | Request::Delete { .. });
-        let switched = (action == Verb::Create).then(|| self.former_workload(kind, resource)).flatten();
+        let switched =
+            (action == ChildAction::Create).then(|| self.former_workload(kind, resource)).flatten();
         let plan = self.plans.get_mut(resource)?;
         match plan.children.iter_mut().find(|child| child.kind == kind.name()) {
             // What comes before an apply or a deletion belongs to it.
-            Some(known) if ends && known.fields.is_empty() && known.action == Verb::Change => {
+            Some(known) if ends && known.fields.is_empty() && known.action == ChildAction::Change => {
                 (known.action, known.fields) = (action, fields);
             }
             Some(_) => return None,
@@ -322,7 +323,7 @@ impl Forecast {
             if plan.children.iter().all(|child| child.kind != former.name()) {
                 plan.children.push(ChildPlan {
                     kind: former.name(),
-                    action: Verb::Delete,
+                    action: ChildAction::Delete,
                     fields: Vec::new(),
                 });
             }

@@ -115,7 +115,10 @@ fn of_a_paused_resource_it_says_what_would_be_done_without_the_pause() {
     let paused = json!({"paused": true, "memcached": {"threads": 8}});
     let ResourcePlan { when, children, rolls, problem, .. } = plan(forecast(&paused, &children(&json!({}))));
     let changed: Vec<_> = children.iter().map(|child| (child.kind, child.action)).collect();
-    assert_eq!((when, changed, rolls), (When::Unpaused, vec![("Deployment", Verb::Change)], Some("spec")));
+    assert_eq!(
+        (when, changed, rolls),
+        (When::Unpaused, vec![("Deployment", ChildAction::Change)], Some("spec"))
+    );
     assert_eq!(problem, None);
 }
 
@@ -168,8 +171,10 @@ fn the_first_budget_replaces_pods_and_the_plan_names_the_field() {
     };
     let changed: Vec<_> = children.iter().map(|child| (child.kind, child.action, paths(child))).collect();
     let affinity = vec!["spec.template.spec.affinity".to_owned()];
-    let expected =
-        [("Deployment", Verb::Change, affinity), ("PodDisruptionBudget", Verb::Create, Vec::new())];
+    let expected = [
+        ("Deployment", ChildAction::Change, affinity),
+        ("PodDisruptionBudget", ChildAction::Create, Vec::new()),
+    ];
     assert_eq!((changed.as_slice(), rolls), (expected.as_slice(), Some("spec")));
 }
 
@@ -226,8 +231,8 @@ fn another_kind_of_workload_takes_the_place_of_the_one_there_is() {
         let ResourcePlan { children, rolls, .. } = of_edit("carts", &kinds[before], &kinds[after]);
         let changed = |kind| children.iter().find(|child| child.kind == kind).map(|child| child.action);
         let names = ["Deployment", "StatefulSet"];
-        assert_eq!(changed(names[after]), Some(Verb::Create));
-        assert_eq!(changed(names[before]), Some(Verb::Delete));
+        assert_eq!(changed(names[after]), Some(ChildAction::Create));
+        assert_eq!(changed(names[before]), Some(ChildAction::Delete));
         assert_eq!(rolls, Some("spec"));
         let list = children.iter().find(|child| child.kind == "ConfigMap").unwrap();
         let of_servers = list.fields.iter().find(|field| field.path == "data.MEMCACHED_SERVERS_ARE").unwrap();
