@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::exit_codes::INTERRUPTED;
-use super::log::{LogFormat, LogLevel, start_log};
+use super::log::{LogFilter, LogFormat, start_log};
 use crate::agent::files::{PairPaths, Paths};
 use crate::agent::main_loop::{self, Options};
 use crate::agent::published::Published;
@@ -74,7 +74,7 @@ pub struct Args {
 
     /// The least important log lines to show
     #[arg(long, value_name = "LEVEL", env = "MEMCACHED_AGENT_LOG_LEVEL", default_value = "info")]
-    log_level: LogLevel,
+    log_level: LogFilter,
 }
 
 impl Args {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::exit_codes::INTERRUPTED;
-use super::log::{LogFormat, LogLevel, start_log};
+use super::log::{LogFilter, LogFormat, start_log};
 use crate::exporter::serve;
 use crate::exporter::target::{Address, Target};
 use crate::exporter::tls::{Identity, Tls, Trust};
@@ -30,7 +30,7 @@ pub struct Args {
 
     /// The least important log lines to show
     #[arg(long, value_name = "LEVEL", env = "MEMCACHED_EXPORTER_LOG_LEVEL", default_value = "info")]
-    log_level: LogLevel,
+    log_level: LogFilter,
 }
 
 /// The memcached to watch, and how to speak to it.

@@ -14,7 +14,7 @@ pub enum LogFormat {
 
 /// The least important log lines to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
+pub enum LogFilter {
     /// What went wrong.
     Error,
     /// Also what may go wrong.
@@ -27,7 +27,7 @@ pub enum LogLevel {
     Trace,
 }
 
-impl LogLevel {
+impl LogFilter {
     /// The libraries log only at debug and trace: the operator itself logs each failure once, with the object concerned.
     fn filter(self) -> EnvFilter {
         EnvFilter::new(match self {
@@ -41,7 +41,7 @@ impl LogLevel {
 }
 
 /// Log lines go to standard error.
-pub(super) fn start_log(format: LogFormat, level: LogLevel) {
+pub(super) fn start_log(format: LogFormat, level: LogFilter) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(level.filter())
         .with_writer(std::io::stderr)

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 
 use super::default_images::Images;
 use super::exit_codes::INTERRUPTED;
-use super::log::{LogFormat, LogLevel, start_log};
+use super::log::{LogFilter, LogFormat, start_log};
 use super::operator_pods::OwnPods;
 use crate::kernel::object::Scope;
 use crate::kernel::reconciler::{DEFAULT_MAX_IN_FLIGHT, Settings};
@@ -76,7 +76,7 @@ pub struct Args {
 
     /// The least important log lines to show
     #[arg(long, value_name = "LEVEL", env = "MEMCACHED_OPERATOR_LOG_LEVEL", default_value = "info")]
-    pub log_level: LogLevel,
+    pub log_level: LogFilter,
 
     /// Requests to the API server under way at once, watches aside
     #[arg(

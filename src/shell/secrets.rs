@@ -21,7 +21,7 @@ use crate::secrets::certificates::{self, Certificates};
 use crate::secrets::password_file;
 
 #[derive(Deserialize)]
-struct Secret {
+struct SecretBody {
     metadata: ObjectMeta,
     #[serde(default)]
     data: Option<BTreeMap<String, ByteString>>,
@@ -30,7 +30,7 @@ struct Secret {
 /// The digests and the findings of the values of those `keys` that exist. `None` when `body` is no Secret.
 #[must_use]
 pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
-    let Secret { metadata, data } = serde_json::from_slice(body).ok()?;
+    let SecretBody { metadata, data } = serde_json::from_slice(body).ok()?;
     let data = data.unwrap_or_default();
     let name = metadata.name.unwrap_or_default();
     let digest_of = |key: &String| match key.as_str() {

@@ -27,7 +27,7 @@ pub enum Change {
 
 /// A patch and what to say once it is made, or only what to say.
 #[derive(Clone, Debug, PartialEq)]
-struct Plan {
+struct PlannedChange {
     patch: Option<Value>,
     said: String,
 }
@@ -37,7 +37,7 @@ struct Plan {
 /// # Errors
 /// When the resource is not there, or may not be changed.
 pub async fn make(cluster: &Cluster, name: &str, change: Change, now: Timestamp) -> Result<String> {
-    let Plan { patch, said } = plan(&resource(cluster, name).await?, change, now);
+    let PlannedChange { patch, said } = plan(&resource(cluster, name).await?, change, now);
     if let Some(patch) = patch {
         let caches = caches(&cluster.client, &Range::Namespace(cluster.namespace.clone()));
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
@@ -49,7 +49,7 @@ pub async fn make(cluster: &Cluster, name: &str, change: Change, now: Timestamp)
 }
 
 /// What the change comes to for this resource. Pure.
-fn plan(resource: &DynamicObject, change: Change, now: Timestamp) -> Plan {
+fn plan(resource: &DynamicObject, change: Change, now: Timestamp) -> PlannedChange {
     let meta = &resource.metadata;
     let name = meta.name.as_deref().unwrap_or_default();
     let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -81,7 +81,7 @@ fn plan(resource: &DynamicObject, change: Change, now: Timestamp) -> Plan {
         }
         (Change::Resume, false) => (None, format!("{cache}: it was not paused.")),
     };
-    Plan { patch, said }
+    PlannedChange { patch, said }
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
         let resource =
             json!({"metadata": {"namespace": "shop", "name": "carts"}, "spec": {"paused": paused}});
         let now = "2026-11-21T10:00:00.5Z".parse().unwrap();
-        let Plan { patch, said } = plan(&serde_json::from_value(resource).unwrap(), change, now);
+        let PlannedChange { patch, said } = plan(&serde_json::from_value(resource).unwrap(), change, now);
         (patch, said)
     }
 

@@ -82,12 +82,12 @@ pub(super) struct Health {
     pub(super) watch_refused: bool,
     /// When the last request left whose refusal was reported to the kernel; `None` after a complete list.
     refused: Option<Departure>,
-    resources: watch::Sender<Resources>,
+    resources: watch::Sender<ResourceListState>,
 }
 
 /// The state of the list of `Memcached` resources in one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Resources {
+pub(super) enum ResourceListState {
     /// No answer yet.
     Awaited,
     /// The list fails. Other kinds are listed all the same, so that readiness reports everything that is wrong at once. Their
@@ -128,7 +128,7 @@ impl Health {
         kind: Watched,
         scope: Scope,
         sink: WatchSink,
-        resources: watch::Sender<Resources>,
+        resources: watch::Sender<ResourceListState>,
     ) -> Self {
         Self {
             liveness: sink.metrics.watch_liveness(kind, &scope),
@@ -153,16 +153,17 @@ impl Health {
             return;
         }
         // `self` holds the sender, so that the channel stays open.
-        let _ = self.resources.subscribe().wait_for(|resources| *resources != Resources::Awaited).await;
-        if *self.resources.borrow() == Resources::Failed {
+        let _ =
+            self.resources.subscribe().wait_for(|resources| *resources != ResourceListState::Awaited).await;
+        if *self.resources.borrow() == ResourceListState::Failed {
             let why = format!("waits for the list of {}", kinds::plural(Watched::Memcached));
             self.sink.gates.explain(&Gate::Listed(self.kind, self.scope.clone()), &why);
         }
     }
 
     /// While this kind's objects must not reach the kernel: a channel that says when the resources are known.
-    pub(super) fn resources_to_come(&self) -> Option<watch::Receiver<Resources>> {
-        let known = self.kind == Watched::Memcached || *self.resources.borrow() == Resources::Known;
+    pub(super) fn resources_to_come(&self) -> Option<watch::Receiver<ResourceListState>> {
+        let known = self.kind == Watched::Memcached || *self.resources.borrow() == ResourceListState::Known;
         (!known).then(|| self.resources.subscribe())
     }
 
@@ -193,7 +194,7 @@ impl Health {
     /// Records that the kernel has received a complete list.
     pub(super) fn kernel_has_list(&self) {
         if self.kind == Watched::Memcached {
-            self.resources.send_replace(Resources::Known);
+            self.resources.send_replace(ResourceListState::Known);
         }
     }
 
@@ -201,9 +202,9 @@ impl Health {
     pub(super) fn failed(&mut self, error: &watcher::Error) -> WatchAction {
         let (complaint, now) = ((std::mem::discriminant(error), code(error)), Instant::now());
         if self.kind == Watched::Memcached {
-            let waits = |resources: &mut Resources| *resources == Resources::Awaited;
+            let waits = |resources: &mut ResourceListState| *resources == ResourceListState::Awaited;
             self.resources
-                .send_if_modified(|it| waits(it) && std::mem::replace(it, Resources::Failed) != *it);
+                .send_if_modified(|it| waits(it) && std::mem::replace(it, ResourceListState::Failed) != *it);
         }
         if self.is_absent(error) {
             // The cluster does not have this kind, which is no failure.

@@ -36,7 +36,7 @@ pub use self::health::SILENCE;
 pub use self::sink::WatchSink;
 
 use self::events::{child, gone, pod, resource, secret};
-use self::health::{Health, Resources, WatchAction};
+use self::health::{Health, ResourceListState, WatchAction};
 use self::objects::objects;
 use super::kinds;
 use super::watch_liveness::monitored;
@@ -53,7 +53,7 @@ pub const BACKSTOP: Duration = Duration::from_secs(30 * 60);
 pub fn spawn(client: &Client, sink: &WatchSink, scopes: &[Scope]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for scope in scopes {
-        let resources = watch::Sender::new(Resources::Awaited);
+        let resources = watch::Sender::new(ResourceListState::Awaited);
         for kind in Watched::ALL {
             let health = Health::new(kind, scope.clone(), sink.clone(), resources.clone());
             let client = monitored(client, &health.liveness);
@@ -207,9 +207,9 @@ async fn after_failure(error: &watcher::Error, left: Departure, health: &mut Hea
 }
 
 /// Waits until the resources are known; for ever when they are known already.
-async fn known(to_come: &mut Option<watch::Receiver<Resources>>) {
+async fn known(to_come: &mut Option<watch::Receiver<ResourceListState>>) {
     let waited = match to_come {
-        Some(resources) => resources.wait_for(|it| *it == Resources::Known).await.map(drop),
+        Some(resources) => resources.wait_for(|it| *it == ResourceListState::Known).await.map(drop),
         None => std::future::pending().await,
     };
     // The sender lives as long as the watch.

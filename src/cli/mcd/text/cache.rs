@@ -15,7 +15,7 @@ use crate::cli::mcd::view::cache::CacheView;
 use crate::cli::mcd::view::certificates::Certificate;
 use crate::cli::mcd::view::events::EventView;
 use crate::cli::mcd::view::pods::{PodState, PodView, Template};
-use crate::cli::mcd::view::waits::Wait;
+use crate::cli::mcd::view::waits::WaitReason;
 use crate::cli::mcd::view::wanted::{Running, Wanted};
 use crate::figures::Figures;
 use crate::kernel::object::ChildKind;
@@ -184,8 +184,8 @@ fn certificate(certificate: &Certificate, now: Timestamp) -> String {
     format!("in Secret {secret}: {}", styled(style, &ends))
 }
 
-fn wait(wait: &Wait, now: Timestamp) -> String {
-    let Wait { condition, reason, since, message } = wait;
+fn wait(wait: &WaitReason, now: Timestamp) -> String {
+    let WaitReason { condition, reason, since, message } = wait;
     let Some(condition) = condition else { return styled(BAD, message) };
     let (condition, style) = match *condition {
         "Stalled" => ("Stalled", BAD),

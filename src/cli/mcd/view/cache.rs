@@ -10,7 +10,7 @@ use super::events::{self, EventView};
 use super::facts::CacheFacts;
 use super::health::{Health, condition};
 use super::pods::{self, PodView};
-use super::waits::{self, Wait};
+use super::waits::{self, WaitReason};
 use super::wanted::{Running, Wanted};
 use crate::api::MemcachedStatus;
 use crate::api::reason::Type;
@@ -52,7 +52,7 @@ pub struct CacheView {
     /// The pods.
     pub pods: Answer<Vec<PodView>>,
     /// What waits, and why.
-    pub waits: Vec<Wait>,
+    pub waits: Vec<WaitReason>,
     /// What a person should know, though nothing waits for it.
     pub warnings: Vec<String>,
     /// The last causes of rollouts that the cluster still has Events of, the newest first.

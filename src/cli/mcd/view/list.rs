@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::health::Health;
-use super::waits::{self, Wait};
+use super::waits::{self, WaitReason};
 use super::wanted::{Bounds, Wanted};
 use crate::api::MemcachedStatus;
 
@@ -84,9 +84,11 @@ fn row(resource: &DynamicObject) -> Row {
             .map(|it| it.autoscaling.map_or(Pods::Fixed(it.replicas), Pods::Autoscaled)),
         created: meta.creation_timestamp.as_ref().map(|time| time.0),
         template_revision: status.template_revision,
-        why: waits.into_iter().next().map(|Wait { condition: _, reason, since: _, message }| match reason {
-            Some(reason) => format!("{reason}: {message}"),
-            None => message,
+        why: waits.into_iter().next().map(|WaitReason { condition: _, reason, since: _, message }| {
+            match reason {
+                Some(reason) => format!("{reason}: {message}"),
+                None => message,
+            }
         }),
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::answer::Answer;
 use super::facts::{CacheFacts, PodFacts, WorkloadFacts};
-use super::stateful_set::Revision;
+use super::stateful_set::StatefulSetRevision;
 use crate::api::spec::Workload;
 use crate::figures::Figures;
 use crate::kernel::event::SeenPod;
@@ -147,7 +147,7 @@ fn current_revision(stateful_set: &StatefulSet) -> Option<&str> {
     if observed < stateful_set.metadata.generation {
         return None;
     }
-    Revision::from_stateful_set(stateful_set).name
+    StatefulSetRevision::from_stateful_set(stateful_set).name
 }
 
 fn annotation<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {

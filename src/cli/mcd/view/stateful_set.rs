@@ -9,14 +9,14 @@ use crate::kernel::desired::partition::HELD;
 
 /// A template of a StatefulSet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Revision<'a> {
+pub struct StatefulSetRevision<'a> {
     /// What its pods have as their revision.
     pub name: Option<&'a str>,
     /// How many pods are made from it.
     pub pods: i32,
 }
 
-impl<'a> Revision<'a> {
+impl<'a> StatefulSetRevision<'a> {
     /// The template that the pods are to have.
     #[must_use]
     pub fn from_stateful_set(stateful_set: &'a StatefulSet) -> Self {

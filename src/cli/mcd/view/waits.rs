@@ -1,4 +1,4 @@
-//! What waits, and why. Takes a status and the generation of its resource; gives [`Wait`]s. Pure; called by the views.
+//! What waits, and why. Takes a status and the generation of its resource; gives [`WaitReason`]s. Pure; called by the views.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::api::status::NEVER_OBSERVED;
 /// Something that is not as it is to be, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wait {
+pub struct WaitReason {
     /// The type of the condition that says so; absent where the status cannot say it itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<&'static str>,
@@ -37,14 +37,14 @@ const OF_STATUS: [(Type, &str); 5] = [
 
 /// All that waits. Two conditions with the same words are one.
 #[must_use]
-pub fn from_status(status: &MemcachedStatus, generation: i64) -> Vec<Wait> {
-    let mut waits: Vec<Wait> = unseen(status, generation).into_iter().collect();
+pub fn from_status(status: &MemcachedStatus, generation: i64) -> Vec<WaitReason> {
+    let mut waits: Vec<WaitReason> = unseen(status, generation).into_iter().collect();
     for (of, waits_at) in OF_STATUS {
         let Some(found) = condition(status, of).filter(|it| it.status == waits_at) else { continue };
         if waits.iter().any(|wait| wait.message == found.message) {
             continue;
         }
-        waits.push(Wait {
+        waits.push(WaitReason {
             condition: Some(of.as_str()),
             reason: Some(found.reason.to_string()),
             since: Some(found.last_transition_time.0),
@@ -55,7 +55,7 @@ pub fn from_status(status: &MemcachedStatus, generation: i64) -> Vec<Wait> {
 }
 
 /// What only an operator that does not run leaves behind.
-fn unseen(status: &MemcachedStatus, generation: i64) -> Option<Wait> {
+fn unseen(status: &MemcachedStatus, generation: i64) -> Option<WaitReason> {
     let message = match status.observed_generation {
         NEVER_OBSERVED => {
             "No operator has looked at this resource yet. Is one running, and does it work in this namespace?"
@@ -67,7 +67,7 @@ fn unseen(status: &MemcachedStatus, generation: i64) -> Option<Wait> {
         ),
         _ => return None,
     };
-    Some(Wait { condition: None, reason: None, since: None, message })
+    Some(WaitReason { condition: None, reason: None, since: None, message })
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
         );
         assert_eq!(
             from_status(&rolling, 2),
-            [Wait {
+            [WaitReason {
                 condition: Some("Reconciling"),
                 reason: Some("R".to_owned()),
                 since: Some("2026-11-21T10:00:00Z".parse().unwrap()),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::answer::Answer;
 use super::facts::WorkloadFacts;
-use super::stateful_set::Revision;
+use super::stateful_set::StatefulSetRevision;
 use crate::api::spec::{self, Plaintext, Rotation, Violation};
 use crate::api::{MemcachedSpec, Validated};
 use crate::kernel::desired::meta::TEMPLATE_REVISION;
@@ -35,7 +35,7 @@ pub struct Wanted {
     pub threads: i32,
     /// Encryption.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Encryption>,
+    pub tls: Option<WantedTls>,
     /// The Secret with the passwords of clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_secret: Option<String>,
@@ -59,7 +59,7 @@ pub struct Bounds {
 /// Encryption of clients' connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Encryption {
+pub struct WantedTls {
     /// The Secret with the certificate.
     pub secret: String,
     /// Whether each client needs a certificate.
@@ -94,7 +94,7 @@ impl Wanted {
             max_memory_mb: spec.memcached.max_memory_mb,
             max_connections: spec.memcached.max_connections,
             threads: spec.memcached.threads,
-            tls: spec.security.tls.as_ref().map(|tls| Encryption {
+            tls: spec.security.tls.as_ref().map(|tls| WantedTls {
                 secret: tls.secret.clone(),
                 client_certificates: tls.client_certificates,
                 plaintext: match tls.plaintext {
@@ -165,7 +165,7 @@ impl Running {
             desired: spec.and_then(|spec| spec.replicas).unwrap_or(1),
             replicas: status.replicas,
             ready: status.ready_replicas.unwrap_or_default(),
-            updated: Revision::from_stateful_set(stateful_set).pods,
+            updated: StatefulSetRevision::from_stateful_set(stateful_set).pods,
             image: spec.and_then(|spec| image(&spec.template)),
             template_revision: template_revision(&stateful_set.metadata),
         }
