@@ -120,7 +120,7 @@ fn events_of_the_code() -> BTreeSet<(String, String)> {
     tokens.windows(2).filter_map(|call| Some((severity(&call[0])?, reason(&call[1])?))).collect()
 }
 
-/// The same of the page: the first two columns of the table of Events.
+/// The severity and the reason of each Kubernetes Event of the page: the first two columns of the table of Events.
 fn events_of_the_page() -> BTreeSet<(String, String)> {
     let rows = include_str!("../docs/messages.md").lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");

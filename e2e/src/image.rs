@@ -91,14 +91,14 @@ pub fn operator(program: &Path, tag: &str) -> Result<Image> {
 }
 
 impl Image {
-    /// The same content under another name, such as `example.org/cache:1`.
+    /// This content under another name, such as `example.org/cache:1`.
     #[must_use]
     pub fn tagged(mut self, tag: &str) -> Self {
         self.tags = vec![tag.to_owned()];
         self
     }
 
-    /// The same content, said to be for another architecture, such as `arm64`.
+    /// This content, said to be for another architecture, such as `arm64`.
     #[must_use]
     pub fn of_architecture(mut self, architecture: &str) -> Self {
         self.architecture = Some(architecture.to_owned());

@@ -20,7 +20,7 @@ Exit codes:
   64   the command line is wrong
   130  run, exporter: ended at once after a second signal";
 
-/// The same of kubectl's plugin.
+/// What `--help` of kubectl's plugin says of all exit codes.
 pub(super) const EXIT_CODES_OF_PLUGIN: &str = "\
 Exit codes:
   0    done; what only shows how caches are, as status does, ends so however they are

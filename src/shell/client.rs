@@ -237,7 +237,7 @@ fn in_order(status: &Status) -> String {
     let causes: BTreeSet<String> = causes.map(|it| format!("{}: {}", it.field, it.message)).collect();
     let causes = Vec::from_iter(causes).join(", ");
     match status.message.split_once('[') {
-        // The same words, and none left out.
+        // The list has these words, and leaves none out.
         Some((object, list)) if list.len() == causes.len() + "]".len() => format!("{object}[{causes}]"),
         _ => status.message.clone(),
     }

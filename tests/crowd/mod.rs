@@ -25,7 +25,7 @@ pub(crate) async fn keeps_nobody_out(address: SocketAddr, path: &str) {
     stands_before(address, HALF_A_REQUEST, async || ask(address, path).await).await;
 }
 
-/// The same of a crowd that says this, and of somebody who asks so and gets an answer of HTTP.
+/// Whoever asks so in front of a crowd that says this gets an answer of HTTP, and few of the crowd are still connected then.
 pub(crate) async fn stands_before(address: SocketAddr, says: &[u8], ask: impl AsyncFn() -> String) {
     let mut told = 0;
     // A machine that stands still lets the server's patience end, and then a part of the crowd tells nothing.

@@ -17,7 +17,7 @@ use crate::testing::operator::Operator;
 pub struct ColdStart {
     /// From the operator's start to the last status.
     pub operator: Vec<Duration>,
-    /// The same writes by a bare client.
+    /// How long a bare client takes for the writes of the operator.
     pub bare: Vec<Duration>,
     /// Peak memory of each operator, in bytes.
     pub peaks: Vec<u64>,

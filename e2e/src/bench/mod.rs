@@ -104,7 +104,7 @@ enum Part {
     Quiet,
     /// The kernel alone.
     Kernel,
-    /// The same with 5,000 and 10,000 resources.
+    /// What [`Self::ColdStart`] measures, with 5,000 and 10,000 resources.
     Large,
     /// A start beside 20,000 objects of others of each kind, with 100 resources.
     Crowd,

@@ -90,7 +90,7 @@ pub(super) struct Summary {
     pub(super) resources: usize,
     /// Medians of cold starts, in seconds.
     pub(super) operator_seconds: f64,
-    /// The same writes by the bare client.
+    /// Medians of the bare client for the writes of the operator, in seconds.
     pub(super) bare_seconds: f64,
     /// The highest peak of a cold start, in MB.
     pub(super) cold_start_megabytes: f64,

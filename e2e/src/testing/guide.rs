@@ -94,7 +94,7 @@ impl Guide {
         self.run_all_but(&[])
     }
 
-    /// The same, but for the blocks that have one of these words.
+    /// Runs all commands of the page as [`Guide::run_all`], but for the blocks that have one of these words.
     ///
     /// # Errors
     /// As [`Guide::run_all`].

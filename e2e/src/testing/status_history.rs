@@ -305,7 +305,7 @@ mod tests {
         lies_until(Status::InProgress, deployment)
     }
 
-    /// The same with this at 20.
+    /// How many lies there are in InProgress at 1, Current at 10, and this at 20.
     fn lies_until(last: Status, deployment: Vec<Version>) -> usize {
         lies_of(&[resource(1), resource(10), resource(20)], last, deployment)
     }

@@ -53,7 +53,7 @@ impl Authority {
         Ok(Self { authority, client, names: vec![SERVER.to_owned()] })
     }
 
-    /// The same, and the caches' certificates name this too.
+    /// This authority; the caches' certificates name this too.
     #[must_use]
     pub fn naming(mut self, name: String) -> Self {
         self.names.push(name);
@@ -133,7 +133,7 @@ impl Authority {
         Ok(Memcached::from_stream(self.handshake(to, SERVER, identity).await?))
     }
 
-    /// The same without a certificate of the client, to a cache whose certificate has to show this name.
+    /// Connects with TLS, without a certificate of the client, to a cache whose certificate has to show this name.
     ///
     /// # Errors
     /// As [`Self::connect`].

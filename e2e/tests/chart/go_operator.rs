@@ -119,7 +119,7 @@ fn cells(first: &str) -> Result<(String, String)> {
     cells_of(&page()?, first)
 }
 
-/// The same in a part of the page.
+/// What a part of the page says of both charts in the row that begins with this cell.
 fn cells_of(text: &str, first: &str) -> Result<(String, String)> {
     let row = text.lines().find_map(|line| line.strip_prefix(&format!("| {first} | ")));
     let row = row.with_context(|| format!("no row {first}"))?;

@@ -43,7 +43,7 @@ fn process(max_memory_mb: i32, tls: bool) -> Validated {
     }
 }
 
-/// The same as users write it, with a limit of so many MiB beyond its memory.
+/// A cache as users write it, with a limit of so many MiB beyond its memory.
 fn spec(process: &Validated, beyond: i32) -> Value {
     let memory = process.memcached.max_memory_mb;
     let tls = process.security.tls.as_ref();

@@ -72,7 +72,7 @@ async fn in_restricted(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()
     in_restricted_called(&unique(prefix), body).await
 }
 
-/// The same, where the namespace's name counts: no other test has the same one.
+/// Runs a test's body in a restricted namespace of this name, where the name counts: no other test has it.
 async fn in_restricted_called(name: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
     // Also while another test makes the site.
     let _time = TestTime::begin();
@@ -92,7 +92,7 @@ async fn in_restricted_called(name: &str, body: impl AsyncFnOnce(&Space) -> Resu
     outcome.with_context(|| format!("the operator's last lines, newest first:\n{}", last.join("\n")))
 }
 
-/// The same, with one cache that does not exist yet.
+/// Runs a test's body in a restricted namespace, with one cache that does not exist yet.
 async fn with_cache(name: &str, body: impl AsyncFnOnce(&Cache<'_>) -> Result<()>) -> Result<()> {
     in_restricted(name, async |space| {
         let cache = Cache::follow(space, name).await?;

@@ -120,7 +120,7 @@ enum Target {
     ApplyService,
     /// Asked for only after a conflict, which comes first.
     ReadWorkload,
-    /// The same.
+    /// Asked for only after a conflict, which comes first.
     ReadService,
     Status,
     Event,

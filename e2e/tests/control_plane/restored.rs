@@ -110,7 +110,7 @@ async fn as_at_the_backup(
     Ok(())
 }
 
-/// The same operator goes on with what comes next.
+/// The operator, which was not started again, goes on with what comes next.
 async fn goes_on(space: &Space, requests: &Requests) -> Result<()> {
     let _kubelet = Kubelet::start(space);
     space.apply(&cache("edited", 66)?).await?;

@@ -34,7 +34,7 @@ const NODES: usize = REPLICAS + 2;
 const TAINT: &str = "e2e-test/dead-node";
 /// How long after the taint a pod is let go at the latest, as the page says.
 const AFTER_TAINT: Duration = Duration::from_secs(30);
-/// The same after its node was deleted.
+/// How long after its node was deleted a pod is let go at the latest, as the page says.
 const AFTER_DELETION: Duration = Duration::from_secs(90);
 
 fn spec() -> Value {

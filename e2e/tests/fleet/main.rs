@@ -43,7 +43,7 @@ const ALL_READY_WITHIN: Duration = Duration::from_secs(180);
 /// The operator's process, to be started as often as it takes.
 struct Shipped {
     launch: Launch,
-    /// The same, of a build that knows one more template revision.
+    /// The program of a build that knows one more template revision.
     next: PathBuf,
     _folder: TempDir,
 }

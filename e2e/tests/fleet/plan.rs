@@ -141,7 +141,7 @@ fn foretold(plan: &Value) -> BTreeSet<(String, String, String)> {
     found
 }
 
-/// The same, of what the operator has written since.
+/// Every child that the operator has written since: what was done, its kind and its name.
 fn written(space: &Space, since: Mark) -> Result<BTreeSet<(String, String, String)>> {
     let mut found = BTreeSet::new();
     for request in AuditLog::for_cluster(space.cluster()).since(since)? {

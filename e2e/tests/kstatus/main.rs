@@ -392,7 +392,7 @@ async fn an_invalid_spec_is_failed_until_it_is_repaired() -> Result<()> {
         cache.ready().await?;
         assert_eq!(cache.kstatus_results().await?, [InProgress, Failed, InProgress, Current]);
 
-        // The same mistake in a cache that runs: its pods stay as they are. Rules that come later change nothing.
+        // This mistake in a cache that runs: its pods stay as they are. Rules that come later change nothing.
         cache.apply(&invalid).await?;
         cache.is("it is stalled", |it| says(it, "False", "InvalidSpec")).await?;
         let until_then = [InProgress, Failed, InProgress, Current, InProgress, Failed];

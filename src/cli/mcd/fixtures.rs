@@ -24,7 +24,7 @@ fn condition(of: &str, status: &str, reason: &str, message: &str) -> Value {
     })
 }
 
-/// The same conditions, since another time of that day.
+/// These conditions, since another time of that day.
 fn since<const N: usize>(time: &str, conditions: [Value; N]) -> [Value; N] {
     conditions.map(|mut condition| {
         condition["lastTransitionTime"] = json!(format!("2026-11-21T{time}Z"));
@@ -89,7 +89,7 @@ fn deployment(image: &str, counts: &Value) -> WorkloadFacts {
     deployment_of(1, image, counts)
 }
 
-/// The same, by this revision of the operator's rules.
+/// The Deployment, its template rendered by this revision.
 fn deployment_of(template_revision: u32, image: &str, counts: &Value) -> WorkloadFacts {
     let container = json!({"name": "memcached", "image": image});
     let deployment = json!({

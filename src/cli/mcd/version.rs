@@ -36,7 +36,7 @@ pub fn view() -> VersionView {
     }
 }
 
-/// The same for people.
+/// This build, as text for people.
 #[must_use]
 pub fn screen(view: &VersionView) -> String {
     let VersionView { version, commit, kubernetes, memcached } = view;

@@ -49,7 +49,7 @@ fn deployments_of_a_settled_world(bencher: Bencher<'_, '_>) {
     events(bencher, |kernel, version, _| kernel.deployments(version, Some(&rollout(3))));
 }
 
-/// The same at each resource.
+/// A write of somebody else to a field that is not ours, at each resource.
 #[divan::bench]
 fn resources_of_a_settled_world(bencher: Bencher<'_, '_>) {
     events(bencher, |kernel, version, _| kernel.resources(version));

@@ -41,7 +41,7 @@ pub fn bounded(mut managers: Vec<OtherManager>) -> Vec<OtherManager> {
 }
 
 impl OtherManager {
-    /// The same manager with those of its fields that fit; `None` if none does.
+    /// The manager with those of its fields that fit; `None` if none does.
     #[must_use]
     pub fn with_fields(&self, fits: impl Fn(&Path) -> bool) -> Option<Self> {
         let fields: Vec<Path> = self.fields.iter().filter(|path| fits(path)).cloned().collect();

@@ -104,7 +104,7 @@ impl Named {
         self.hashes.binary_search(&self.hash(key)).is_ok()
     }
 
-    /// The same in every process: a list that is under way is part of a snapshot.
+    /// A hash of the object's key, equal in every process: a list that is under way is part of a snapshot.
     fn hash(&self, key: &Key) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.number, key).hash(&mut hasher);
@@ -257,7 +257,7 @@ impl Lists {
         self.there.get(scope).is_some_and(|it| it.complete.contains(&kind) && holds(it))
     }
 
-    /// The same of every kind.
+    /// Whether the lists of all kinds in this scope are complete, and none was refused or became stale since.
     #[must_use]
     pub fn are_complete(&self, scope: &Scope) -> bool {
         let holds = |it: &InScope| it.refused.is_empty() && it.outdated.is_empty();

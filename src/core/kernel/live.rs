@@ -142,7 +142,7 @@ impl Live {
         }
     }
 
-    /// The same with what is remembered of the object that was known before.
+    /// This object with what is remembered of the one that was known before.
     #[must_use]
     pub fn after(self, before: &Self) -> Self {
         let is_same = self.uid == before.uid && self.template_content_hash == before.template_content_hash;
@@ -166,7 +166,7 @@ impl Live {
         })
     }
 
-    /// The same object with another status: what its content says stays as it was found.
+    /// This object with another status: what its content says stays as it was found.
     #[must_use]
     pub fn with_status_of(self, seen: SeenChild) -> Self {
         let SeenChild {

@@ -76,7 +76,7 @@ pub struct Shares {
     pub items: Option<i32>,
     /// Of their hit ratio, up to 100.
     pub hit_ratio: Option<i32>,
-    /// What the pods that were replaced before it lack, together, of what one of them has.
+    /// The sum of what earlier new pods lack, in percent of one old pod.
     pub earlier_lack: Option<i32>,
 }
 
@@ -91,11 +91,11 @@ pub struct AskedFigures {
     open: Option<RequestId>,
     /// When one was answered last.
     answered: Option<Timestamp>,
-    /// The answer from which on reads are counted.
+    /// Base of the read counters: an earlier answer, from which on reads are counted.
     base: Vec<PodFigures>,
     /// The hit ratios of new pods, in percent of that of older ones, up to 100.
     hit_ratios: BTreeMap<String, i32>,
-    /// By the answers up to now.
+    /// Result so far.
     shares: Shares,
 }
 
@@ -193,14 +193,15 @@ impl AskedFigures {
     }
 }
 
-/// Where older pods hold nothing there is nothing to wait for.
+/// The items of a pod, in percent of what an older pod holds on average. 100 where older pods hold nothing: there is nothing to
+/// wait for. `None` without older pods.
 fn share_of_items(pod: &PodFigures, older: &[&PodFigures]) -> Option<i32> {
     let sum: u128 = older.iter().map(|it| u128::from(it.items)).sum();
     let count = u128::try_from(older.len()).ok().filter(|count| *count > 0)?;
     percent(u128::from(pod.items) * count, sum)
 }
 
-/// `None` where too few reads went to the pod.
+/// The hit ratio of a pod, in percent of that of older pods. `None` where too few reads went to the pod.
 fn share_of_hit_ratio(pod: Reads, older: Reads) -> Option<i32> {
     if pod.all < READS {
         return None;
@@ -208,7 +209,7 @@ fn share_of_hit_ratio(pod: Reads, older: Reads) -> Option<i32> {
     percent(u128::from(pod.hits) * u128::from(older.all), u128::from(older.hits) * u128::from(pod.all))
 }
 
-/// Rounded down, and at most 100: what has more than older ones is as warm as can be asked.
+/// The share in percent, rounded down, and at most 100: a pod that has more than older ones is as warm as can be asked.
 fn percent(part: u128, whole: u128) -> Option<i32> {
     let percent = part.saturating_mul(100).checked_div(whole).unwrap_or(100);
     i32::try_from(percent.min(100)).ok()

@@ -43,10 +43,10 @@ pub struct BudgetSettings {
 /// Whether pod templates of older revisions are replaced while nobody edits their resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Adoption {
-    /// They stay.
+    /// Old templates stay.
     #[default]
     Off,
-    /// They are rendered by the newest revision, a few at a time.
+    /// Old templates are rendered by the newest revision, a few at a time.
     Budgeted,
 }
 
@@ -147,7 +147,7 @@ impl RolloutTurn {
     }
 }
 
-/// The turn of a resource, or why it has none.
+/// Whether a resource has a turn, waits for one or needs none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TurnState {
     /// No turn is needed.
@@ -476,7 +476,7 @@ mod tests {
         rollout_budget.note(&key("a"), tried_again);
         assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 0, adoption_halted: true });
     }
-    /// The same without counters: every answer walks through all turns and all that wait.
+    /// A [`RolloutBudget`] without counters: every answer walks through all turns and all that wait.
     #[derive(Default)]
     struct Walked {
         limit: usize,

@@ -178,7 +178,7 @@ impl Slot {
         KnownVersions { live, lost: self.lost.as_deref().cloned() }
     }
 
-    /// The same at the moment when a request about this child leaves, see [`Self::on_request`].
+    /// What is known of this child when a request about it leaves, see [`Self::on_request`].
     #[must_use]
     pub fn known_versions_when_asked(&self) -> KnownVersions {
         KnownVersions { lost: None, ..self.known_versions() }
@@ -332,7 +332,7 @@ impl Slot {
         self.live = None;
     }
 
-    /// The same with the moment of the answer.
+    /// Stores the answer that no such object exists, as [`Self::store_absence`], with the moment of the answer.
     pub fn store_answered_absence(&mut self, known: Option<&ResourceVersion>, answered: Moment) {
         self.answered = answered;
         self.store_absence(known);

@@ -49,7 +49,7 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
 /// Whether the next pod may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextPod {
-    /// Once all pods are available.
+    /// The next pod may go when all are available.
     MayBeReplaced,
     /// The pod that was replaced last is not warm yet, a new one would not find a Secret that it mounts, or another pod is
     /// being deleted.

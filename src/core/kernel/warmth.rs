@@ -14,14 +14,14 @@ use super::pod_figures::Shares;
 use crate::api::spec::Warmth;
 use crate::api::warming::Warming;
 
-/// A new pod, and what is asked of it.
+/// The wait for a new pod to be warm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The record for the status.
+    /// What the status records about the pod.
     pub warming: Warming,
-    /// What is asked.
+    /// How warm the pod has to be, and how long to wait at most.
     pub warmth: Warmth,
-    /// Whether the next pod waits for this one alone.
+    /// Whether the wait runs or is interrupted.
     pub state: WaitState,
 }
 
@@ -50,14 +50,13 @@ impl NewPod {
     }
 }
 
-/// Whether all pods serve meanwhile.
+/// Whether the wait runs or is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitState {
-    /// They do: the next pod waits for the new one to be warm.
+    /// All pods serve: the next pod waits for the new one to be warm.
     Running,
-    /// Some pod missed a probe, the number of pods changes, or the numbers are older than the last write. That is what is
-    /// waited for. The time of the wait goes on:
-    /// otherwise a pod that misses a probe now and then would put its end off for ever.
+    /// A pod does not serve, the number of pods changes, or the numbers are stale: the next pod waits for that. The time still
+    /// counts: otherwise a pod that misses a probe now and then would put the end of the wait off for ever.
     Interrupted,
 }
 

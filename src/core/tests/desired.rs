@@ -86,7 +86,7 @@ const REVISION_1: [(&str, &str); 44] = [
     ("very-verbose", "922036a50d0a3c87082719ae3fc665d0ae2cde772bf98584d2c293781d23377c"),
 ];
 
-/// The same of `golden/revision-0`: what the Go operator's 0.4.0 makes of them, `preserved` being what it computed itself.
+/// What each file of `golden/revision-0` hashes to: what the Go operator's 0.4.0 makes of them, `preserved` being what it computed itself.
 const REVISION_0: [(&str, &str); 5] = [
     ("everything", "9c5c8994d128b4631cd658b478c3b066b12cada1730ed9760da8ed4b563e16b1"),
     ("exporter-as-its-webhook-wrote-it", "3635f08b1f9ffaedf943e924846d5a3d4e38a03e9508610e162934f739805b37"),
@@ -95,7 +95,7 @@ const REVISION_0: [(&str, &str); 5] = [
     ("tls-without-client-certificates", "4c1a348c4195b2d3ed49f259b7060ea6cfb3d986597a2c51b3f736b550a973e6"),
 ];
 
-/// The same of `golden/revision-2`: pods that take changed Secrets in place.
+/// What each file of `golden/revision-2` hashes to: pods that take changed Secrets in place.
 const REVISION_2: [(&str, &str); 7] = [
     ("contexts", "06938895ad8deb2f21a69416e998bc78c25ff48f264c8b0b6ad87325eeb19910"),
     ("everything", "c065e6d1e9258404b7613d5a8c87c6b8a43267a1c735fa9a887703e1eb141252"),

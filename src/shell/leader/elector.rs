@@ -75,7 +75,7 @@ pub struct Record {
     pub holder: Option<String>,
     /// The lease duration that it shows.
     pub seconds: Option<i64>,
-    /// Whether it says what the last update of this process said: its own name, and the very time.
+    /// Whether this process wrote this version: the Lease has the name of this process and the very time of its last update.
     pub written_here: bool,
 }
 
@@ -303,7 +303,7 @@ mod tests {
         Answer::Lease(Record { version: version.into(), holder, seconds, written_here: false })
     }
 
-    /// The same as this candidate has written it.
+    /// A Lease as this candidate has written it.
     fn written_here(version: &str) -> Answer {
         let (version, holder) = (version.to_owned(), Some("me".to_owned()));
         Answer::Lease(Record { version, holder, seconds: Some(15), written_here: true })

@@ -68,7 +68,7 @@ impl Problem {
         }
     }
 
-    /// The same, of this request.
+    /// This problem, with the version of the Lease that the request holds.
     pub(super) fn about(self, ask: &Ask) -> Self {
         let version = if let Ask::Hold(version) = ask { Some(version.clone()) } else { None };
         Self { version, ..self }

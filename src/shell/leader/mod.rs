@@ -65,7 +65,7 @@ impl Election {
         Ok(Self { options, fence, lease, work })
     }
 
-    /// The same election, with its requests counted. What the fence stops is not: it is not sent.
+    /// This election, with its requests counted. A request that the fence stops is not counted, as it is not sent.
     #[must_use]
     pub fn metered(self, metrics: &Arc<Metrics>) -> Self {
         let Self { options, fence, lease, work } = self;

@@ -116,7 +116,7 @@ impl Logged {
         is_due
     }
 
-    /// The same for what is no failure: it is logged once.
+    /// Whether to log this, which is no failure: it is logged once.
     fn is_another(&mut self, complaint: Complaint, now: Instant) -> bool {
         let is_another = !self.0.is_some_and(|(last, _)| last == complaint);
         is_another && self.is_due(complaint, now)

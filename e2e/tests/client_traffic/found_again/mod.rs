@@ -199,7 +199,7 @@ impl<'a> Scene<'a> {
         are_replaced: impl AsyncFnOnce(&Pods<'a>) -> Result<()>,
     ) -> Result<()> {
         let start = Instant::now();
-        // The same keys for both columns: what a pod holds of another one would count as items too.
+        // Both columns have these keys: what a pod holds of another column would count as items too.
         self.store(IN_USE).await?;
         let (rings, pods, replaced) = (&mut self.rings, &self.pods, Cell::new(false));
         let work = async {

@@ -94,7 +94,7 @@ impl<'a> Pods<'a> {
         self.servers_of(&self.serving().await?).await
     }
 
-    /// The same, while these pods serve.
+    /// What a client is to use while these pods serve, as [`Self::servers`] says it.
     pub(crate) async fn servers_of(&self, serving: &[Member]) -> Result<String> {
         if !self.have_names() {
             let mut addresses: Vec<_> = serving.iter().map(|it| it.address).collect();
@@ -167,7 +167,7 @@ impl<'a> Pods<'a> {
         self.become_many(before.len(), &before).await
     }
 
-    /// The same, and each pod is so many percent as full as older ones before the next one goes.
+    /// A rollout replaces all of them, and each pod is so many percent as full as older ones before the next one goes.
     pub(crate) async fn are_replaced_when_warm(&self, cause: &str, percent: u16) -> Result<()> {
         let mut spec = self.spec(self.serving().await?.len());
         // Far longer than the clients take, and less than is waited for, also for two pods.

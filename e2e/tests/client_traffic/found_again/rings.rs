@@ -144,7 +144,7 @@ pub(crate) struct Ring {
 
 impl Ring {
     /// Stores keys that are this client's and this column's alone, with a new client; gives the share that was stored, in percent.
-    /// The same keys each time, so that the shares of a ring are the same each time.
+    /// The keys are equal each time, so that the shares of a ring are too.
     pub(crate) async fn store(&mut self, column: &str, servers: &str) -> Result<i32> {
         self.order(&format!("store {servers} {}", self.keys(column))).await
     }

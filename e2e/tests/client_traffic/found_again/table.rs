@@ -39,7 +39,7 @@ impl Table {
         }
     }
 
-    /// The same rings and columns with the shares that `docs/clients.md` shows.
+    /// These rings and columns with the shares that `docs/clients.md` shows.
     pub(crate) fn of_the_page(&self) -> Result<Self> {
         let page = fs::read_to_string(repository().join("docs/clients.md"))?;
         let after = page.split_once(&format!("### {}\n", self.heading));

@@ -16,7 +16,7 @@ pub struct Compared {
     pub hash: BodyHash,
     /// In what the live one differs; `None` if there is none, or if it was compared with something else and dropped.
     pub found: Option<Differences>,
-    /// The same without what the API server made of our own apply.
+    /// [`Self::found`] without what the API server made of our own apply.
     pub differences: Option<Differences>,
     /// Set if differences are ignored because of an earlier answer that was to another body, or of another server.
     pub unanswered: Option<Unanswered>,

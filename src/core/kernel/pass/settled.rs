@@ -58,7 +58,7 @@ fn pods_are_given_up_at(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
     pods.into_iter().flatten().filter_map(|(_, pod)| pod.readiness.is_given_up_at())
 }
 
-/// The same of a resource whose spec cannot be built from.
+/// What a pass leaves of a resource whose spec cannot be built from.
 #[must_use]
 pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
     Settled {

@@ -66,7 +66,7 @@ pub fn of_pods(now: Timestamp, spec: &Validated, mounted_secrets: &MountedSecret
     all
 }
 
-/// The same as Kubernetes Events.
+/// Warnings as Kubernetes Events.
 #[must_use]
 pub fn kube_events(warnings: Vec<Warning>) -> Vec<KubeEvent> {
     let kube_event =

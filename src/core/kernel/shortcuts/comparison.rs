@@ -95,7 +95,7 @@ impl Comparison {
         *self = Self::Done(ComparisonResult { desired, differences: some(differences), of });
     }
 
-    /// The same object in another version: it is compared again only where something else is desired by then.
+    /// The comparison of this object in another version: it is made again only where something else is desired by then.
     #[must_use]
     pub fn of_same(self, content: JsonText, owned: Option<JsonText>) -> Self {
         let before = match self {

@@ -99,8 +99,8 @@ pub struct Resource {
     /// ask for.
     #[serde(default)]
     pub may_be_unfinished: bool,
-    /// The same of an edit of `workload`: the former workload stays until the pods that take its place are ready. Whoever takes
-    /// our label off it meanwhile hides it from every list.
+    /// Whether an edit of `workload` may have left the former workload, which stays until the pods that take its place are ready.
+    /// Whoever takes our label off it meanwhile hides it from every list.
     #[serde(default)]
     pub former_may_stand: bool,
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::fixture::Fixture;
 use crate::support::{NAME, condition, condition_in_words, deployment, live, run, sent, service, world};
 
-/// The same, without its owner: `kubectl delete --cascade=orphan` takes the reference and who wrote it.
+/// A child without its owner: `kubectl delete --cascade=orphan` takes the reference and who wrote it.
 fn orphaned(child: SeenChild, other_owners: &Value) -> SeenChild {
     let created = "2026-01-01T00:00:00Z".parse().ok();
     let mut child = SeenChild { controller: None, created, ..child };

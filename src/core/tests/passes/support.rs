@@ -21,7 +21,7 @@ pub(crate) fn live(kind: ChildKind, spec: &Value) -> SeenChild {
     with_others_field(kind, spec, "")
 }
 
-/// The same, but that this field of it is somebody else's.
+/// A child as it is after an apply of what this spec wants, but that this field of it is somebody else's.
 pub(crate) fn with_others_field(kind: ChildKind, spec: &Value, field: &str) -> SeenChild {
     let mut object = object(kind, spec);
     if let Some((map, name)) = field.rsplit_once('/') {
@@ -31,7 +31,7 @@ pub(crate) fn with_others_field(kind: ChildKind, spec: &Value, field: &str) -> S
     seen::child(kind, &serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
 }
 
-/// The same as the API server holds it.
+/// A child after an apply of what this spec wants, as the API server holds it.
 pub(crate) fn object(kind: ChildKind, spec: &Value) -> Value {
     object_of(kind, &Fixture::new(NAME, spec))
 }
@@ -79,7 +79,7 @@ pub(crate) fn deployment(spec: &Value) -> SeenChild {
     live(ChildKind::Deployment, spec)
 }
 
-/// The same, whose pods were started with Secrets of this hash.
+/// A Deployment whose pods were started with Secrets of this hash.
 pub(crate) fn deployment_with_secrets(spec: &Value, hash: &str) -> SeenChild {
     let fixture = Fixture { secret_hash: Some(hash.to_owned()), ..Fixture::new(NAME, spec) };
     let object = object_of(ChildKind::Deployment, &fixture);
@@ -137,7 +137,7 @@ pub(crate) fn condition(world: &World, of: &str) -> Option<String> {
     condition_said(world, of, |it| format!("{} {}", it.status, it.reason))
 }
 
-/// The same with its words: `False Forbidden: cannot apply Deployment`.
+/// Status, reason and words of a condition in the status that a pass writes: `False Forbidden: cannot apply Deployment`.
 pub(crate) fn condition_in_words(world: &World, of: &str) -> Option<String> {
     condition_said(world, of, |it| format!("{} {}: {}", it.status, it.reason, it.message))
 }

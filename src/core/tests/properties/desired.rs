@@ -78,7 +78,7 @@ fn has_nothing_somewhere(value: &Value) -> bool {
     }
 }
 
-/// The same resource without what goes into children as the user wrote it, where emptiness may mean something.
+/// A resource without what goes into children as the user wrote it, where emptiness may mean something.
 fn without_verbatim(fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     let spec = &mut fixture.spec;

@@ -22,7 +22,7 @@ pub(crate) enum Disaster {
     BackUp,
     /// Etcd is restored. What is under way fails, and the watches hear of nothing any more.
     Restore,
-    /// The same, and the API server gives the versions since the backup out again. A list that shows the restore, one of those
+    /// Etcd is restored, and the API server gives the versions since the backup out again. A list that shows the restore, one of those
     /// that do, is answered before anybody writes; where none does, versions are others, as after [`Self::Restore`].
     RestoreAndRepeatVersions(usize),
     /// The operator's Role is taken away.

@@ -89,7 +89,7 @@ impl Fleet {
         Self::of_both_kinds(&vec![false; size], old)
     }
 
-    /// The same, and the pods of some have names.
+    /// Resources as those of [`Self::new`], and the pods of some have names.
     pub(crate) fn of_both_kinds(named: &[bool], old: usize) -> Self {
         let variant = |at: usize| match (at < old, named[at]) {
             (true, false) => 0,

@@ -27,7 +27,7 @@ fn running() -> Simulation {
     running_as(3)
 }
 
-/// The same of one of the variants with passwords.
+/// A cache of one of the variants with passwords, whose pods take them in place, ready.
 fn running_as(variant: u8) -> Simulation {
     let mut simulation = Simulation::new();
     simulation.model.set_secret(Some(1));

@@ -17,7 +17,7 @@ pub(crate) fn running() -> Simulation {
     running_with(ChildKind::Deployment)
 }
 
-/// The same, with this kind of workload.
+/// A cache of three pods with passwords that they take in place, ready, with this kind of workload.
 fn running_with(workload: ChildKind) -> Simulation {
     let mut simulation = Simulation::new();
     simulation.model.set_secret(Some(1));

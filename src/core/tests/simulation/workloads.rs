@@ -20,7 +20,7 @@ fn ready_when_the_former_goes(simulation: &mut Simulation, variant: u8, former: 
     ready_when_the_former_is_deleted(simulation, former, new)
 }
 
-/// The same after an edit.
+/// Answers requests one by one until the former workload is deleted; gives how many pods of the new one were ready then.
 fn ready_when_the_former_is_deleted(simulation: &mut Simulation, former: ChildKind, new: ChildKind) -> i32 {
     simulation.requested.clear();
     let delete = format!("delete {}", former.name());

@@ -105,7 +105,7 @@ fn a_rollout_that_waits_for_something_else_is_not_stuck(#[case] waits: StatusInp
     assert_eq!(since(&goes_on), Some(Time(at(900))), "its 600 seconds begin when the wait is over");
 }
 
-/// The same of a Deployment that says that its rollout is finished.
+/// Pods of a Deployment that says that its rollout is finished.
 fn without_deadline(exist: i32, updated: i32, ready: i32, now: i64) -> StatusInputs<'static> {
     let inputs = pods(exist, updated, ready, now);
     let rollout = inputs.rollout.map(|it| {

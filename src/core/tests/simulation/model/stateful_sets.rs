@@ -461,7 +461,7 @@ impl Model {
             return;
         }
         let brings_another = template(child).as_ref() != body.pointer("/spec/template");
-        // The same apply may ask for fewer pods: those that are too many go anyway.
+        // This apply may also ask for fewer pods: those that are too many go anyway.
         let replicas = body.pointer("/spec/replicas").and_then(Value::as_i64);
         let replicas = replicas.and_then(|it| i32::try_from(it).ok()).unwrap_or(set.wanted);
         let last = (set.wanted.min(replicas) - 1).max(0);

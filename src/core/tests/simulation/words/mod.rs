@@ -65,7 +65,7 @@ enum Step {
     Any(Op),
     /// All requests are answered, all events arrive.
     Quiet,
-    /// The same, and the cluster comes to rest too.
+    /// All requests are answered, all events arrive, and the cluster comes to rest too.
     Settle,
     /// A request is refused.
     Refuse(usize, Category),
