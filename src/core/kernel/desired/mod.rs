@@ -80,15 +80,17 @@ impl Desired {
 #[must_use]
 pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
     let Rendered { body, revision, template_hash } = workload::workload(intent, live);
-    let bodies = [
-        (ChildKind::NetworkPolicy, network_policy::network_policy(intent)),
-        (ChildKind::Service, Some(service::service(intent))),
-        (ChildKind::ConfigMap, Some(config_map::config_map(intent))),
-        (ChildKind::from(intent.spec.workload), Some(body)),
-        (ChildKind::PodDisruptionBudget, pod_disruption_budget::pod_disruption_budget(intent)),
-        (ChildKind::HorizontalPodAutoscaler, horizontal_pod_autoscaler::horizontal_pod_autoscaler(intent)),
-        (ChildKind::ServiceMonitor, service_monitor::service_monitor(intent)),
-    ];
-    let wanted = bodies.into_iter().filter_map(|(kind, body)| Some((kind, body?)));
-    Desired { revision, template_hash, bodies: wanted.collect() }
+    let (workload, mut body_of_workload) = (ChildKind::from(intent.spec.workload), Some(body));
+    let mut body_of = |kind: ChildKind| match kind {
+        ChildKind::NetworkPolicy => network_policy::network_policy(intent),
+        ChildKind::Service => Some(service::service(intent)),
+        ChildKind::ConfigMap => Some(config_map::config_map(intent)),
+        ChildKind::Deployment | ChildKind::StatefulSet if kind != workload => None,
+        ChildKind::Deployment | ChildKind::StatefulSet => body_of_workload.take(),
+        ChildKind::PodDisruptionBudget => pod_disruption_budget::pod_disruption_budget(intent),
+        ChildKind::HorizontalPodAutoscaler => horizontal_pod_autoscaler::horizontal_pod_autoscaler(intent),
+        ChildKind::ServiceMonitor => service_monitor::service_monitor(intent),
+    };
+    let bodies = ChildKind::ALL.into_iter().filter_map(|kind| Some((kind, body_of(kind)?))).collect();
+    Desired { revision, template_hash, bodies }
 }
