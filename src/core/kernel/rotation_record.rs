@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use strum::VariantArray;
 
 use super::agents::{AgentSays, PodAnswer, RefusedKey};
 use super::effect::RotationResult;
@@ -23,6 +24,35 @@ pub const UNREACHABLE_AFTER: SignedDuration = SignedDuration::from_mins(3);
 pub const NO_PROGRESS_AFTER: SignedDuration = SignedDuration::from_mins(10);
 /// The most bytes of a message.
 const MAX_MESSAGE: usize = 900;
+
+/// Why a rotation does not go on. The record has the reason of the condition Stalled, as a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
+pub enum RotationProblemReason {
+    /// A Secret holds what memcached would refuse.
+    SecretInvalid,
+    /// The agent of a pod does not answer.
+    AgentUnreachable,
+    /// No further pod takes the content.
+    NoProgress,
+}
+
+impl RotationProblemReason {
+    /// The reason of a recorded problem; `None` for one that only a later release knows.
+    #[must_use]
+    pub fn from_problem(problem: &RotationProblem) -> Option<Self> {
+        Self::VARIANTS.iter().copied().find(|it| Reason::from(*it).as_str() == problem.reason)
+    }
+}
+
+impl From<RotationProblemReason> for Reason {
+    fn from(reason: RotationProblemReason) -> Self {
+        match reason {
+            RotationProblemReason::SecretInvalid => Self::SecretInvalid,
+            RotationProblemReason::AgentUnreachable => Self::AgentUnreachable,
+            RotationProblemReason::NoProgress => Self::ProgressDeadlineExceeded,
+        }
+    }
+}
 
 /// What the record depends on, beside the answers of the agents.
 #[derive(Clone, Debug)]
@@ -136,20 +166,25 @@ fn problem(
     let is_over =
         |since: Option<&Time>, limit| since.is_some_and(|it| inputs.now.duration_since(it.0) >= limit);
     let secrets = in_words(&record.secrets);
-    let said = |reason: Reason, message: String| {
+    let said = |reason: RotationProblemReason, message: String| {
         let message = truncated(message, MAX_MESSAGE);
-        Some(RotationProblem { reason: reason.as_str().to_owned(), message })
+        Some(RotationProblem { reason: Reason::from(reason).as_str().to_owned(), message })
     };
     let refusals: BTreeSet<&RefusedKey> = answers.iter().flat_map(|it| refusals(&it.says)).collect();
     if !refusals.is_empty() {
         let what: Vec<_> = refusals.into_iter().map(|it| inputs.in_words(it)).collect();
         let end = "the pods keep what they have: correct the Secret";
-        return said(Reason::SecretInvalid, format!("{}; {end}", what.join("; ")));
+        return said(RotationProblemReason::SecretInvalid, format!("{}; {end}", what.join("; ")));
     }
     if is_over(record.unreachable_since.as_ref(), UNREACHABLE_AFTER) {
         let silent = answers.iter().find_map(|it| match &it.says {
             AgentSays::Unreachable { reason } => Some((&it.pod, reason)),
-            _ => None,
+            AgentSays::OtherFiles
+            | AgentSays::AskLater
+            | AgentSays::Taking { .. }
+            | AgentSays::Taken { .. }
+            | AgentSays::NeedsRestart { .. }
+            | AgentSays::Refused { .. } => None,
         });
         let (pod, reason) = silent?;
         let start =
@@ -158,7 +193,7 @@ fn problem(
         let same = record.problem.as_ref().filter(|it| it.message.starts_with(&start));
         return same.cloned().or_else(|| {
             let end = "no pod is restarted; let the operator reach port 9150 of the pods";
-            said(Reason::AgentUnreachable, format!("{start} ({reason}): {end}"))
+            said(RotationProblemReason::AgentUnreachable, format!("{start} ({reason}): {end}"))
         });
     }
     if is_over(record.since.as_ref(), NO_PROGRESS_AFTER) {
@@ -166,7 +201,7 @@ fn problem(
         let start = format!("{secrets} changed, and pod {pod} does not use it yet");
         let same = record.problem.as_ref().filter(|it| it.message.starts_with(&start));
         return same.cloned().or_else(|| {
-            said(Reason::ProgressDeadlineExceeded, format!("{start}: {why}; no pod is restarted"))
+            said(RotationProblemReason::NoProgress, format!("{start}: {why}; no pod is restarted"))
         });
     }
     None
@@ -175,7 +210,12 @@ fn problem(
 fn refusals(says: &AgentSays) -> &[RefusedKey] {
     match says {
         AgentSays::Refused { refusals } => refusals,
-        _ => &[],
+        AgentSays::OtherFiles
+        | AgentSays::AskLater
+        | AgentSays::Taking { .. }
+        | AgentSays::Taken { .. }
+        | AgentSays::NeedsRestart { .. }
+        | AgentSays::Unreachable { .. } => &[],
     }
 }
 
@@ -190,7 +230,11 @@ fn until_restart(
         .flat_map(|it| match &it.says {
             AgentSays::Taken { until_restart } => until_restart.iter().map(String::as_str).collect(),
             AgentSays::NeedsRestart { reason } => vec![reason.as_str()],
-            _ => Vec::new(),
+            AgentSays::OtherFiles
+            | AgentSays::AskLater
+            | AgentSays::Taking { .. }
+            | AgentSays::Refused { .. }
+            | AgentSays::Unreachable { .. } => Vec::new(),
         })
         .collect();
     let words: Vec<_> = words.into_iter().collect();
@@ -226,16 +270,13 @@ pub fn progress(record: &SecretRotation, expected: i32) -> Option<String> {
 #[must_use]
 pub fn result(before: Option<&SecretRotation>, now: Option<&SecretRotation>) -> Option<RotationResult> {
     let now = now?;
-    let reason = |record: &SecretRotation| record.problem.as_ref().map(|it| it.reason.clone());
-    if let Some(problem) = reason(now) {
-        let is = |reason: Reason| problem == reason.as_str();
-        let is_news = before.and_then(reason).as_ref() != Some(&problem);
-        return is_news.then_some(if is(Reason::SecretInvalid) {
-            RotationResult::Refused
-        } else if is(Reason::AgentUnreachable) {
-            RotationResult::Unreachable
-        } else {
-            RotationResult::Stalled
+    if let Some(problem) = &now.problem {
+        let known = before.and_then(|before| before.problem.as_ref());
+        let is_news = known.is_none_or(|known| known.reason != problem.reason);
+        return is_news.then_some(match RotationProblemReason::from_problem(problem) {
+            Some(RotationProblemReason::SecretInvalid) => RotationResult::Refused,
+            Some(RotationProblemReason::AgentUnreachable) => RotationResult::Unreachable,
+            Some(RotationProblemReason::NoProgress) | None => RotationResult::Stalled,
         });
     }
     let has_ended = now.wanted_hash.is_none() && before.is_some_and(|it| it.wanted_hash.is_some());

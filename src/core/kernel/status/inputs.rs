@@ -11,7 +11,7 @@ use crate::kernel::desired::Revision;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::rollout_budget::TurnState;
-use crate::kernel::rotation_record;
+use crate::kernel::rotation_record::{self, RotationProblemReason};
 use crate::kernel::warmth::Wait;
 
 /// Everything that the status depends on, as this pass saw it.
@@ -172,14 +172,11 @@ impl BlockingProblem {
     pub fn from_rotation(record: &SecretRotation) -> Option<Self> {
         let problem = record.problem.as_ref()?;
         let message = problem.message.clone();
-        let is = |reason: Reason| problem.reason == reason.as_str();
-        if is(Reason::SecretInvalid) {
-            Some(Self::SecretInvalid(message))
-        } else if is(Reason::AgentUnreachable) {
-            Some(Self::AgentUnreachable(message))
-        } else {
-            is(Reason::ProgressDeadlineExceeded).then_some(Self::RotationStalled(message))
-        }
+        Some(match RotationProblemReason::from_problem(problem)? {
+            RotationProblemReason::SecretInvalid => Self::SecretInvalid(message),
+            RotationProblemReason::AgentUnreachable => Self::AgentUnreachable(message),
+            RotationProblemReason::NoProgress => Self::RotationStalled(message),
+        })
     }
 
     /// The severity of a problem, worst first: the status reports the worst.
