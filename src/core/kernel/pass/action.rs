@@ -104,7 +104,16 @@ impl Action {
     pub const fn cause(&self) -> Option<RolloutCause> {
         match self {
             Self::Create { cause } | Self::Apply { cause, .. } | Self::Patch { cause, .. } => *cause,
-            _ => None,
+            Self::Keep
+            | Self::Read
+            | Self::Delete { .. }
+            | Self::Foreign(_)
+            | Self::Collecting(_)
+            | Self::BackOff(_)
+            | Self::Wait
+            | Self::Paused
+            | Self::AwaitTurn
+            | Self::Unavailable(_) => None,
         }
     }
 

@@ -32,6 +32,12 @@ fn is_settled(view: &View<'_>, kind: ChildKind) -> bool {
     match kind {
         ChildKind::ConfigMap | ChildKind::StatefulSet if has_names => all_listed(),
         ChildKind::ConfigMap => view.listening().is_some(),
-        _ => true,
+        ChildKind::NetworkPolicy
+        | ChildKind::Service
+        | ChildKind::Deployment
+        | ChildKind::StatefulSet
+        | ChildKind::PodDisruptionBudget
+        | ChildKind::HorizontalPodAutoscaler
+        | ChildKind::ServiceMonitor => true,
     }
 }
