@@ -1,7 +1,7 @@
 //! Reads what the commands of `kubectl mcd` show, with the user's own rights. Takes a [`Cluster`], gives facts. IO; what a user
 //! may not read is an answer, too, except the resource itself.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug, Display};
 
 use anyhow::{Result, bail};
 use futures::{StreamExt as _, TryFutureExt as _, stream};
@@ -76,8 +76,8 @@ pub async fn resources(
     }
 }
 
-fn hint(why: &str) -> &'static str {
-    if why.starts_with("404") {
+fn hint(why: &RequestError) -> &'static str {
+    if why.code == Some(404) {
         "; is the CustomResourceDefinition installed? `memcached-operator crd` prints it"
     } else {
         ""
@@ -166,7 +166,7 @@ pub async fn events(cluster: &Cluster) -> Result<Vec<Event>> {
 }
 
 /// Every object of a list, page by page.
-async fn list<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, String>
+async fn list<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, RequestError>
 where
     K: Clone + DeserializeOwned + Debug,
 {
@@ -182,15 +182,43 @@ where
     }
 }
 
-/// The answer to a request within the deadline of all requests, or why there is none, in one line.
-pub async fn timely<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+/// Why a request did not bring what was asked for, in one line.
+#[derive(Clone, Debug)]
+pub struct RequestError {
+    /// The HTTP status of a refusal; `None` where the API server did not answer.
+    code: Option<u16>,
+    words: String,
+}
+
+impl Display for RequestError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.words)
+    }
+}
+
+impl From<kube::Error> for RequestError {
+    fn from(error: kube::Error) -> Self {
+        let words = explain(&error);
+        let code = match error {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        };
+        Self { code, words }
+    }
+}
+
+/// The answer to a request within the deadline of all requests, or why there is none.
+pub async fn timely<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
     match timeout(DEADLINE, request).await {
-        Ok(answer) => answer.map_err(|error| explain(&error)),
-        Err(_elapsed) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
+        Ok(answer) => answer.map_err(RequestError::from),
+        Err(_elapsed) => {
+            let words = format!("no answer within {} s", DEADLINE.as_secs());
+            Err(RequestError { code: None, words })
+        }
     }
 }
 
 /// Says what could not be read.
-fn of(what: &'static str) -> impl FnOnce(String) -> String {
+fn of(what: &'static str) -> impl FnOnce(RequestError) -> String {
     move |why| format!("cannot read {what}: {why}")
 }
