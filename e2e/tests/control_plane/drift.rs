@@ -31,6 +31,7 @@ use memcached_operator::api::spec::STATEFUL_SET;
 use memcached_operator::kernel::desired::meta::INSTANCE_LABEL;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
+use strum::EnumCount;
 use tokio::time::Instant;
 
 use crate::support::features::Features;
@@ -43,7 +44,7 @@ const AT_ONCE: usize = 6;
 const CASES: usize = 6;
 
 /// The resources whose children are meddled with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumCount)]
 enum Sample {
     Authenticated,
     Featured(Features),
@@ -52,7 +53,7 @@ enum Sample {
 }
 
 impl Sample {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; Self::COUNT - 1 + Features::COUNT] = [
         Self::Featured(Features::Settings),
         Self::Featured(Features::Scaled),
         Self::Authenticated,

@@ -8,9 +8,10 @@ use memcached_operator::api::Memcached;
 use memcached_operator::api::crd::leaves;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
+use strum::EnumCount;
 
 /// Two sets of features: some exclude each other, so that one resource cannot have all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumCount)]
 pub(crate) enum Features {
     /// No pod, and every setting that pods can have: nothing keeps it from being ready.
     Settings,
