@@ -10,6 +10,15 @@
 //!   allocation then.
 //! * [`half_pass`]: of a resource that waits for its turn after a start, the children are compared and nothing else is
 //!   done, so that their objects do not wait in memory.
+//!
+//! Three stand beside the data that they are about, and buy speed or memory too:
+//!
+//! * `News` in `live.rs`: an object that was seen again is told by what is new in it. Most are new in their version or their
+//!   status only, and then nothing is read or compared again.
+//! * `Turns` in `rollout_budget.rs` counts the turns of each kind, so that no event walks through all turns. Snapshots go
+//!   without the counts.
+//! * `Named` in `lists.rs` keeps a hash of each object that a list showed, and not its name: ten megabytes less while a
+//!   hundred thousand objects are listed. These hashes are in snapshots, and what a collision costs stands there.
 
 pub mod comparison;
 pub mod half_pass;
