@@ -34,8 +34,45 @@ pub fn requested(secret: &MountedSecret) -> impl Iterator<Item = &'static str> {
 }
 
 /// Whether the only Secret changed since the Go operator started the pods. `hash_on_pods` is its hash; `contents` are the
-/// Secrets that were read.
-pub fn has_changed<'a>(hash_on_pods: &str, contents: impl IntoIterator<Item = &'a SecretContent>) -> bool {
-    let whole = contents.into_iter().find_map(|content| content.digests.get(WHOLE_SECRET));
+/// Secrets that were read. Another cache may have asked for the whole of one: that says nothing about the pods of this one.
+#[must_use]
+pub fn has_changed(hash_on_pods: &str, contents: &[(&MountedSecret, &SecretContent)]) -> bool {
+    let whole = contents.iter().find_map(|(secret, content)| {
+        let digest = content.digests.get(WHOLE_SECRET)?;
+        (secret.digests == NeededDigests::OfKeysAndWhole).then_some(digest)
+    });
     whole.is_some_and(|whole| whole != hash_on_pods)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::kernel::object::{ResourceVersion, Uid};
+
+    /// What was read of one Secret is kept together, whoever asked for it.
+    #[rstest]
+    #[case::the_only_one(&["shared"], true)]
+    #[case::one_of_two_of_which_another_cache_asked_for_the_whole(&["shared", "users"], false)]
+    fn only_the_whole_of_the_only_secret_tells_a_change(#[case] names: &[&str], #[case] changed: bool) {
+        let secret = |name: &&str| MountedSecret {
+            name: (*name).to_owned(),
+            keys: vec!["tls.crt"],
+            digests: NeededDigests::OfKeys,
+        };
+        let mut mounted: Vec<_> = names.iter().map(secret).collect();
+        ask_for_whole(&mut mounted);
+        let content = SecretContent {
+            uid: Uid::from("uid"),
+            resource_version: ResourceVersion::from("7"),
+            requested: vec![WHOLE_SECRET.to_owned(), "tls.crt".to_owned()],
+            digests: [WHOLE_SECRET, "tls.crt"].map(|key| (key.to_owned(), "digest".to_owned())).into(),
+            findings: [].into(),
+            not_after: [].into(),
+        };
+        let contents: Vec<_> = mounted.iter().map(|secret| (secret, &content)).collect();
+        assert_eq!(has_changed("hash on the pods", &contents), changed);
+        assert!(!has_changed("digest", &contents));
+    }
 }

@@ -145,9 +145,8 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     if !contents.is_empty() {
         mounted_secrets.reads.append(&mut mounted_secrets.proofs);
     }
-    let changed_unseen = of_go_operator
-        .as_deref()
-        .is_some_and(|hash| go_operator_secret::has_changed(hash, contents.iter().map(|(_, it)| *it)));
+    let changed_unseen =
+        of_go_operator.as_deref().is_some_and(|hash| go_operator_secret::has_changed(hash, &contents));
     let computed = (contents.len() == mounted.len()).then(|| hash(&contents));
     let all_run = match &computed {
         _ if of_go_operator.is_some() => !changed_unseen,
