@@ -2,16 +2,21 @@
 
 use serde_json::Value;
 
-/// A spec, and what is wrong with it.
+/// The name that a case has where its name is not the point.
+const NAME: &str = "cache";
+
+/// A resource, and what is wrong with it.
 #[derive(Clone, Debug)]
 pub struct Case {
+    /// `metadata.name`.
+    pub name: String,
     /// `spec` as a user writes it.
     pub spec: Value,
     /// What is wrong; nothing, where the spec is taken.
     pub refusal: Option<Refusal>,
 }
 
-/// What is wrong with a spec.
+/// What is wrong with a resource.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// Where: `spec.memcached.threads`.
@@ -47,11 +52,13 @@ pub enum By {
     Schema,
     /// A length, a count or a list of words of the schema. It keeps the API server from running the rules in CEL.
     Limit,
+    /// What Kubernetes asks of every object, in words of its own. It may keep the API server from running the rules in CEL.
+    Kubernetes,
 }
 
 /// A spec that keeps every rule.
-pub(super) const fn taken(spec: Value) -> Case {
-    Case { spec, refusal: None }
+pub(super) fn taken(spec: Value) -> Case {
+    Case { name: NAME.to_owned(), spec, refusal: None }
 }
 
 /// A spec that breaks one rule in CEL.
@@ -74,11 +81,22 @@ pub(super) fn breaks_limit(spec: Value, path: &str, words: impl Into<String>) ->
     refused(spec, path, words.into(), By::Limit)
 }
 
+/// What no object can have, of whatever kind.
+pub(super) fn breaks_kubernetes(spec: Value, path: &str, words: impl Into<String>) -> Case {
+    refused(spec, path, words.into(), By::Kubernetes)
+}
+
 fn refused(spec: Value, path: &str, words: String, by: By) -> Case {
-    Case { spec, refusal: Some(Refusal { path: path.to_owned(), words, by, validate: Validate::Same }) }
+    let refusal = Refusal { path: path.to_owned(), words, by, validate: Validate::Same };
+    Case { refusal: Some(refusal), ..taken(spec) }
 }
 
 impl Case {
+    /// The resource has this name.
+    pub(super) fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
     /// `validate` takes it of a stored resource: a zero or empty value is the default there, a section that is switched off is
     /// not looked at, and some broken rules are tolerated.
     pub(super) fn validate_takes(self) -> Self {

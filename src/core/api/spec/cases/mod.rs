@@ -1,5 +1,5 @@
-//! Specs that each rule takes and refuses, just inside and just outside, with the words of the refusal. Pure data; played
-//! by the tests of `validate` and by those of the API server (`e2e/tests/validation`), so that a case is written once.
+//! Names and specs that each rule takes and refuses, just inside and just outside, with the words of the refusal. Pure data;
+//! played by the tests of `validate` and by those of the API server (`e2e/tests/validation`), so that a case is written once.
 //!
 //! Not here are values on which the two differ on purpose: `validate` takes a zero or empty value for the default, and
 //! then checks the other rules (`tests`), where the API server refuses it.
@@ -11,6 +11,7 @@ mod image;
 mod labels;
 mod memcached;
 mod monitoring;
+mod names;
 mod pod;
 mod resources;
 mod rollout;
@@ -23,6 +24,7 @@ pub use self::case::{By, Case, Refusal, Validate};
 #[must_use]
 pub fn all() -> Vec<Case> {
     [
+        names::cases(),
         memcached::cases(),
         image::cases(),
         resources::cases(),
