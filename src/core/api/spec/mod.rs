@@ -63,7 +63,8 @@ pub use self::monitoring::{Monitoring, MonitoringSpec, ServiceMonitor, ServiceMo
 pub use self::names::NAME;
 pub(super) use self::names::resource_rule as name_rule;
 pub use self::pod::{PodSettings, PodSettingsSpec};
-use self::replicas::{Pods, REPLICAS};
+use self::replicas::Pods;
+pub use self::replicas::REPLICAS;
 pub use self::resources::{Amount, Amounts, MEMORY_OVERHEAD_MB, Resources};
 pub use self::rollout::{Rollout, RolloutSpec, Warmth, WarmthSpec};
 pub use self::security::{
@@ -110,9 +111,13 @@ pub const DEFAULT_IMAGE: &str = "memcached:1.6";
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = whole_spec_rules()))]
 pub struct MemcachedSpec {
-    /// Number of memcached pods, 0 to 64.
+    /// Number of memcached pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = REPLICAS.min, max = REPLICAS.max), extend("default" = REPLICAS.default))]
+    #[schemars(
+        description = replicas::description(),
+        range(min = REPLICAS.min, max = REPLICAS.max),
+        extend("default" = REPLICAS.default)
+    )]
     pub replicas: Option<i32>,
     /// What runs the pods. Deployment: pods have no names of their own, and clients find them under the Service's
     /// name. StatefulSet: each pod has a host name that stays when it is replaced, so that clients keep its place among
@@ -166,7 +171,7 @@ pub struct MemcachedSpec {
 /// is switched off is absent, so that nothing can be built from what it holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validated {
-    /// Pods wanted, 0 to 64; under autoscaling the count to return to when that is switched off.
+    /// Pods wanted, in the range of [`REPLICAS`]; under autoscaling the count to return to when that is switched off.
     pub replicas: i32,
     /// What runs the pods.
     pub workload: Workload,
@@ -283,7 +288,7 @@ fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Va
     } = spec;
     names::validate_resource(findings, name);
     let pods = Pods::new(*replicas, autoscaling.as_deref());
-    let replicas = findings.number("spec.replicas", *replicas, REPLICAS);
+    let replicas = replicas::validate(findings, *replicas);
     let workload = workload::validate(findings, name, workload.as_deref());
     let image = image::validate(findings, "spec.image", image.as_deref()).unwrap_or(DEFAULT_IMAGE).to_owned();
     let unset = MemcachedConfig::default();

@@ -1,10 +1,23 @@
-//! `spec.replicas`, and how many pods there can be. Pure; called by [`super::high_availability`].
+//! `spec.replicas`, and how many pods there can be. Pure; the latter is called by [`super::high_availability`].
 
 use super::autoscaling::{AutoscalingSpec, SCALED_REPLICAS};
-use super::findings::Number;
+use super::findings::{Findings, Number};
 
 /// `spec.replicas`.
-pub(super) const REPLICAS: Number = Number { min: 0, max: 64, default: 1 };
+pub const REPLICAS: Number = Number { min: 0, max: 64, default: 1 };
+/// What a missing `maxReplicas` counts as: a spec without it is refused for that, and not for its disruption budget too.
+const UNSET_MAX_REPLICAS: i32 = SCALED_REPLICAS.min;
+
+/// The description of the field.
+pub(super) fn description() -> String {
+    let Number { min, max, default: _ } = REPLICAS;
+    format!("Number of memcached pods, {min} to {max}.")
+}
+
+/// The number of pods that the user asks for.
+pub(super) fn validate(findings: &mut Findings, raw: Option<i32>) -> i32 {
+    findings.number("spec.replicas", raw, REPLICAS)
+}
 
 /// The number of pods that a disruption budget is held against, as values or as expressions in CEL.
 ///
@@ -23,7 +36,7 @@ impl Pods<&'static str, i32> {
             None => Self { field: "replicas", count: replicas.unwrap_or(REPLICAS.default) },
             Some(scaling) => match scaling.min_replicas {
                 Some(fewest) if fewest > 1 => Self { field: "minReplicas", count: fewest },
-                _ => Self { field: "maxReplicas", count: scaling.max_replicas.unwrap_or(1) },
+                _ => Self { field: "maxReplicas", count: scaling.max_replicas.unwrap_or(UNSET_MAX_REPLICAS) },
             },
         }
     }
@@ -34,7 +47,7 @@ impl Pods<String, String> {
     pub(super) fn for_cel() -> Self {
         let scaled = "self.?autoscaling.?enabled.orValue(false)";
         let fewest = format!("self.?autoscaling.?minReplicas.orValue({})", SCALED_REPLICAS.default);
-        let most = "self.?autoscaling.?maxReplicas.orValue(1)";
+        let most = format!("self.?autoscaling.?maxReplicas.orValue({UNSET_MAX_REPLICAS})");
         let replicas = format!("self.?replicas.orValue({})", REPLICAS.default);
         Self {
             field: format!("({scaled} ? ({fewest} > 1 ? 'minReplicas' : 'maxReplicas') : 'replicas')"),

@@ -14,7 +14,7 @@ use super::stuck_pods;
 use super::template_progress::template_progress;
 use super::view::View;
 use super::warnings;
-use crate::api::spec::Rotation;
+use crate::api::spec::{REPLICAS, Rotation};
 use crate::api::status::OtherFieldManager;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::field_managers::OtherManager;
@@ -113,7 +113,7 @@ pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> Memca
 }
 
 /// Pods expected under an invalid spec: the number in the spec, if it can be read; under an autoscaler, or without a
-/// number, the number in the workload.
+/// number, the number in the workload. Where neither says one, the default.
 fn replicas_of_invalid(view: &View<'_>) -> i32 {
     let spec = view.resource.seen.spec.as_ref().ok();
     let autoscaling = spec.and_then(|spec| spec.autoscaling.as_ref()).filter(|it| it.enabled == Some(true));
@@ -122,7 +122,7 @@ fn replicas_of_invalid(view: &View<'_>) -> i32 {
         Some(autoscaling) => asked.or(autoscaling.min_replicas),
         None => spec.map_or(asked, |spec| spec.replicas),
     };
-    said.unwrap_or(1).max(0)
+    said.unwrap_or(REPLICAS.default).max(REPLICAS.min)
 }
 
 /// The observed part of the inputs, before anything is said about the plan.

@@ -1,25 +1,14 @@
-//! `spec.memcached` and `spec.replicas`.
+//! `spec.memcached`.
 
 use serde_json::{Value, json};
 
 use super::case::{Case, breaks_limit, breaks_rule, breaks_schema, taken};
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases = replicas();
-    cases.extend(RANGES.iter().flat_map(range));
+    let mut cases: Vec<_> = RANGES.iter().flat_map(range).collect();
     cases.extend(item_sizes());
     cases.extend(arguments());
     cases
-}
-
-fn replicas() -> Vec<Case> {
-    let with = |count: i32| json!({"replicas": count});
-    vec![
-        taken(with(0)),
-        taken(with(64)),
-        breaks_schema(with(-1), "spec.replicas", "should be greater than or equal to 0"),
-        breaks_schema(with(65), "spec.replicas", "should be less than or equal to 64"),
-    ]
 }
 
 /// A number of the section.

@@ -13,6 +13,7 @@ mod memcached;
 mod monitoring;
 mod names;
 mod pod;
+mod replicas;
 mod resources;
 mod rollout;
 mod security;
@@ -25,6 +26,7 @@ pub use self::case::{By, Case, Refusal, Validate};
 pub fn all() -> Vec<Case> {
     [
         names::cases(),
+        replicas::cases(),
         memcached::cases(),
         image::cases(),
         resources::cases(),
