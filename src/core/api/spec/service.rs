@@ -1,4 +1,4 @@
-//! `spec.service`: what the Service says for others. Pure. The cases of its annotations stand in `cases/labels.rs`.
+//! `spec.service`: what the Service says for others. Pure.
 
 use std::collections::BTreeMap;
 

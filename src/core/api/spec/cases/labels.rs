@@ -1,29 +1,9 @@
-//! Maps of labels and annotations, wherever they are.
+//! Maps of labels and annotations, at the dotted path of a field below `spec`. Called by the sections that hold such maps.
 
 use serde_json::{Map, Value, json};
 
-use super::case::{By, Case, breaks_limit, breaks_rule, breaks_schema, taken};
+use super::case::{Case, breaks_limit, breaks_rule, breaks_schema, taken};
 use crate::api::spec::labels::{ANNOTATIONS_NOT_OURS, LABELS_NOT_OURS, OUR_LABELS};
-
-const LABELS: [&str; 3] = ["pod.labels", "pod.nodeSelector", "monitoring.serviceMonitor.additionalLabels"];
-const ANNOTATIONS: [&str; 2] = ["pod.annotations", "service.annotations"];
-
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases: Vec<_> = LABELS.iter().flat_map(|path| tolerated(path, of_labels(path))).collect();
-    cases.extend(ANNOTATIONS.iter().flat_map(|path| tolerated(path, of_annotations(path))));
-    cases.extend(our_own_labels());
-    cases
-}
-
-/// Of stored maps of pods every rule is kept. A ServiceMonitor is not switched on here, and of the annotations of a Service
-/// only their number counts: the others are left out.
-fn tolerated(path: &str, cases: Vec<Case>) -> Vec<Case> {
-    let is_kept = |case: &Case| {
-        let is_limit = case.refusal.as_ref().is_some_and(|refusal| refusal.by == By::Limit);
-        path.starts_with("pod.") || (path.starts_with("service.") && is_limit)
-    };
-    cases.into_iter().map(|case| if is_kept(&case) { case } else { case.validate_takes() }).collect()
-}
 
 /// A spec with that map at a dotted path.
 fn with(path: &str, map: Value) -> Value {
@@ -38,7 +18,7 @@ fn many(count: usize) -> Value {
     (0..count).map(|at| (format!("k{at}"), json!(""))).collect::<Map<_, _>>().into()
 }
 
-fn of_labels(path: &str) -> Vec<Case> {
+pub(super) fn of_labels(path: &str) -> Vec<Case> {
     let words = "a label's key must be a name of at most 63 letters, digits, '-', '_' and '.', \
                  alone or after a lower-case DNS name and '/'";
     let mut cases = keys(path, words);
@@ -48,7 +28,7 @@ fn of_labels(path: &str) -> Vec<Case> {
     cases
 }
 
-fn of_annotations(path: &str) -> Vec<Case> {
+pub(super) fn of_annotations(path: &str) -> Vec<Case> {
     let words = "an annotation's key must be a name of at most 63 letters, digits, '-', '_' \
                  and '.', alone or after a DNS name and '/'";
     let mut cases = keys(path, words);
@@ -99,14 +79,14 @@ fn values(path: &str) -> Vec<Case> {
     ]
 }
 
-/// The operator finds its pods by them.
-fn our_own_labels() -> Vec<Case> {
-    let path = "pod.labels";
+/// The operator finds its pods by its own labels: nobody else may set them.
+pub(super) fn of_our_labels(path: &str) -> Vec<Case> {
+    let place = format!("spec.{path}");
     let mut cases =
         vec![taken(with_key(path, "app.kubernetes.io/part-of")), taken(with_key(path, "c5c3.io/a"))];
     // By name: a label that is taken out of the constant is missed here.
     let known = ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/name"];
     let ours = OUR_LABELS.into_iter().chain(known).chain(["memcached.c5c3.io/secret-hash"]);
-    cases.extend(ours.map(|ours| breaks_rule(with_key(path, ours), "spec.pod.labels", LABELS_NOT_OURS)));
+    cases.extend(ours.map(|ours| breaks_rule(with_key(path, ours), &place, LABELS_NOT_OURS)));
     cases
 }

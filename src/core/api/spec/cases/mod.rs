@@ -17,6 +17,7 @@ mod replicas;
 mod resources;
 mod rollout;
 mod security;
+mod service;
 mod workload;
 
 pub use self::case::{By, Case, Refusal, Validate};
@@ -34,7 +35,7 @@ pub fn all() -> Vec<Case> {
         monitoring::cases(),
         security::cases(),
         autoscaling::cases(),
-        labels::cases(),
+        service::cases(),
         pod::cases(),
         rollout::cases(),
         workload::cases(),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::case::{Case, breaks_limit, breaks_rule, taken};
+use super::labels;
 
 const INTERVAL: &str = "spec.monitoring.serviceMonitor.interval";
 const TIMEOUT: &str = "spec.monitoring.serviceMonitor.scrapeTimeout";
@@ -10,6 +11,7 @@ const TIMEOUT: &str = "spec.monitoring.serviceMonitor.scrapeTimeout";
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = durations();
     cases.extend(timeouts());
+    cases.extend(labels::of_labels("monitoring.serviceMonitor.additionalLabels"));
     // The section is not switched on; what comes of it where it is: `tests`.
     cases.into_iter().map(Case::validate_takes).collect()
 }

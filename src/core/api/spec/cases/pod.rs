@@ -1,13 +1,18 @@
-//! `spec.pod`, maps aside.
+//! `spec.pod`.
 
 use serde_json::{Value, json};
 
 use super::case::{Case, breaks_limit, breaks_rule, breaks_schema, taken};
+use super::labels::{of_annotations, of_labels, of_our_labels};
 use crate::api::spec::names::OBJECT_NAME_PATTERN;
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = names_and_words();
     cases.extend(pull_secrets());
+    cases.extend(of_labels("pod.labels"));
+    cases.extend(of_our_labels("pod.labels"));
+    cases.extend(of_labels("pod.nodeSelector"));
+    cases.extend(of_annotations("pod.annotations"));
     cases
 }
 
