@@ -1,5 +1,6 @@
-//! Fields that hold a container image: their limits, words, CEL and check. Pure; called by the sections. `spec.image` and
-//! `monitoring.exporterImage` go by the same rules: one that only one of them has is a function of its own.
+//! Fields that hold a container image: their limits, words, CEL and check, and the default of `spec.image`. Pure; called by
+//! the sections. `spec.image` and `monitoring.exporterImage` go by the same rules: one that only one of them has is a
+//! function of its own.
 
 use std::sync::LazyLock;
 
@@ -8,6 +9,8 @@ use regex::Regex;
 
 use super::findings::{self, Findings};
 
+/// Default of `spec.image`: the API server fills it in, so that it means whatever the operator's own default is.
+pub const DEFAULT_IMAGE: &str = "memcached:1.6";
 /// Characters of an image reference at most; CEL's cost budget needs a bound.
 pub(super) const IMAGE_LENGTH: usize = 4096;
 /// `[registry[:port]/]path[:tag][@digest]`, as container runtimes parse it.

@@ -56,7 +56,7 @@ pub use self::high_availability::{
     AntiAffinity, DisruptionLimit, GracefulShutdown, GracefulShutdownSpec, HighAvailability,
     HighAvailabilitySpec, PodDisruptionBudgetSpec,
 };
-pub use self::image::is_reference as is_image;
+pub use self::image::{DEFAULT_IMAGE, is_reference as is_image};
 pub use self::labels::{OUR_LABELS, OUR_PREFIX};
 pub use self::memcached::{MAX_CONNECTIONS, MAX_MEMORY_MB, MemcachedConfig, Process, THREADS};
 pub use self::monitoring::{Monitoring, MonitoringSpec, ServiceMonitor, ServiceMonitorSpec};
@@ -75,9 +75,6 @@ pub use self::service::ServiceSpec;
 pub(super) use self::workload::name_rule as workload_name_rule;
 pub use self::workload::{STATEFUL_SET, STATEFUL_SET_NAME, Workload};
 use super::status::MemcachedStatus;
-
-/// Default of `image`: the API server fills it in, so that it means whatever the operator's own default is.
-pub const DEFAULT_IMAGE: &str = "memcached:1.6";
 
 /// A Memcached cache: pods that each run one memcached, behind a headless Service.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
