@@ -50,8 +50,9 @@ use self::metrics::Metrics;
 use self::publish::{Publication, Publisher};
 use self::secure_metrics::SecureMetrics;
 use self::watches::WatchSink;
-use crate::kernel::effect::{About, Effect, LogLevel, LogLine};
+use crate::kernel::effect::{About, Effect};
 use crate::kernel::event::Event;
+use crate::kernel::messages::{LogLevel, LogLine};
 use crate::kernel::object::{ChildKind, Scope, Watched};
 use crate::kernel::reconciler::{Reconciler, Settings};
 

@@ -16,7 +16,7 @@ use super::client::{DEADLINE, explain};
 use super::kinds;
 use super::metrics::Metrics;
 use super::metrics::labels::KubeEventResult;
-use crate::kernel::effect::{KubeEvent, Severity};
+use crate::kernel::messages::{KubeEvent, Severity};
 use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
 
 /// Events that may wait: a cold start of a thousand resources fits.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use memcached_operator::cli::plan::forecast::{Forecast, ResourcePlan, Told};
-use memcached_operator::kernel::effect::{Effect, Observation, Request, RequestId};
+use memcached_operator::kernel::effect::{Effect, Request, RequestId};
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
+use memcached_operator::kernel::observation::Observation;
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::rollout_budget::Adoption;
 use memcached_operator::kernel::rollout_cause::RolloutCause;

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use memcached_operator::kernel::effect::Observation;
 use memcached_operator::kernel::event::Event;
 use memcached_operator::kernel::instance_metrics::InstanceMetrics;
 use memcached_operator::kernel::object::{Key, Scope, Watched};
+use memcached_operator::kernel::observation::Observation;
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::shell::admin::{
     Admin, Gate, Gates, Loopback, MAIN_LOOP_TIMEOUT, Ping, serve, show_journal,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memcached_operator::kernel::effect::{KubeEvent, Severity};
+use memcached_operator::kernel::messages::{KubeEvent, Severity};
 use memcached_operator::kernel::object::{Key, Uid};
 use memcached_operator::shell::metrics::Metrics;
 use memcached_operator::shell::publish::{Publication, Publisher};

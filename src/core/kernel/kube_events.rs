@@ -7,16 +7,15 @@
 use jiff::Timestamp;
 
 use super::altered;
-use super::effect::{KubeEvent, Severity};
 use super::field_managers::OtherManager;
 use super::field_path::{Path, is_within};
+use super::messages::{KubeEvent, Severity};
 use super::object::{ChildKind, Key};
 use super::pending_request::Changes;
-use super::rollout_cause::RolloutCause;
+use super::rollout_cause::{ChangedSecret, RolloutCause, SecretChange};
 use super::rotation_record::in_words;
 use super::text::truncated;
 use super::world::FailingPod;
-use super::world::secret::{ChangedSecret, SecretChange};
 use crate::api::condition::Condition;
 use crate::api::reason::{Meaning, Reason, Type};
 use crate::api::status::{AlteredFields, OtherFieldManager};

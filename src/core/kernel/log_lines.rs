@@ -5,10 +5,10 @@
 //! that roll and why, each time that Ready changes. What heals by itself within a second or two is there at debug only.
 
 use super::backoff::Backoff;
-use super::effect::{KubeEvent, LogLevel, LogLine, Severity};
 use super::failure::{Category, Failure};
 use super::field_path::Path;
 use super::kube_events::{is_bad, listed, ready};
+use super::messages::{KubeEvent, LogLevel, LogLine, Severity};
 use super::object::ChildKind;
 use super::text::truncated;
 use crate::api::MemcachedStatus;

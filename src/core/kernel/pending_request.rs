@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::backoff::Attempt;
-use super::effect::{ChildResult, KubeEvent, LogLine, Request, RotationResult};
+use super::effect::Request;
 use super::event::SeenResource;
 use super::field_managers::OtherManager;
 use super::field_path::Path;
+use super::known_versions::{KnownVersions, Presence};
+use super::messages::{KubeEvent, LogLine};
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
-use super::rollout_cause::RolloutCause;
-use super::slot::KnownVersions;
+use super::observation::{ChildResult, RotationResult};
+use super::rollout_cause::{ChangedSecret, RolloutCause};
 use super::status::patch;
-use super::world::secret::{ChangedSecret, Presence};
 use crate::api::MemcachedStatus;
 
 /// A request without a reply.

@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::effect::RolloutCounts;
 use super::object::{Key, Scope};
+use super::observation::RolloutCounts;
 use super::status::patch;
 use crate::api::MemcachedStatus;
 use crate::api::status::BudgetedRollout;

@@ -1,5 +1,5 @@
-//! The causes for which pods are replaced, with their words, and which of them take turns. Pure data; the pass decides which
-//! one a rollout has ([`super::pass::cause_of_apply`]).
+//! The causes for which pods are replaced, with their words, and which of them take turns; and the Secrets that are one. Pure
+//! data; the pass decides which cause a rollout has ([`super::pass::cause_of_apply`]).
 
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
@@ -51,4 +51,24 @@ impl RolloutCause {
             Self::Spec | Self::RestartTrigger | Self::Drift | Self::Others => None,
         }
     }
+}
+
+/// A Secret for which pods are replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedSecret {
+    /// Its name.
+    pub name: String,
+    /// What changed.
+    pub change: SecretChange,
+}
+
+/// What changed in a Secret since the pods were started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SecretChange {
+    /// It is there now: the pods wait for it since they were made.
+    Came,
+    /// The values of these keys.
+    Keys(Vec<String>),
+    /// Its content; which keys is not known.
+    Content,
 }

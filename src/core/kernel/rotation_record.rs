@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use strum::VariantArray;
 
 use super::agents::{AgentSays, PodAnswer, RefusedKey};
-use super::effect::RotationResult;
+use super::observation::RotationResult;
 use super::text::truncated;
 use crate::api::reason::Reason;
 use crate::api::secret_rotation::{RotationProblem, SecretRotation, UntilRestart};

@@ -8,9 +8,10 @@ use super::backoff::Backoff;
 use super::event::SeenChild;
 use super::failure::Failure;
 use super::hash::BodyHash;
+use super::known_versions::{ChildVersion, KnownVersions};
 use super::lists::Moment;
 use super::live::{Live, News};
-use super::object::{ChildKind, Key, ResourceVersion, Uid};
+use super::object::{ChildKind, Key, ResourceVersion};
 use super::repair_limiter::RepairLimiter;
 use super::unwatched::{Absence, Recheck};
 use crate::api::status::AlteredFields;
@@ -56,33 +57,9 @@ pub struct Slot {
     pub repairs: RepairLimiter,
 }
 
-/// One version of one incarnation of a child.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChildVersion {
-    /// The incarnation of the child.
-    pub uid: Uid,
-    /// The version of the child.
-    pub resource_version: ResourceVersion,
-}
-
 impl From<&Live> for ChildVersion {
     fn from(live: &Live) -> Self {
         Self { uid: live.uid.clone(), resource_version: live.resource_version.clone() }
-    }
-}
-
-/// A short record of what is known of a child, to tell later whether something was learned since.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownVersions {
-    live: Option<ChildVersion>,
-    lost: Option<ChildVersion>,
-}
-
-impl KnownVersions {
-    /// The version of the object; `None` where none was known.
-    #[must_use]
-    pub fn of_live(&self) -> Option<&ResourceVersion> {
-        self.live.as_ref().map(|live| &live.resource_version)
     }
 }
 
@@ -364,6 +341,7 @@ mod tests {
     use crate::kernel::event::SeenRollout;
     use crate::kernel::failure::Category;
     use crate::kernel::field_managers::OtherManager;
+    use crate::kernel::object::Uid;
 
     fn service(uid: &str, version: &str) -> SeenChild {
         SeenChild {

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use memcached_operator_core::kernel::effect::{Effect, Request, RequestId};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, SecretContent, SeenSecret};
 use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::lists::Moment;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::seen;
-use memcached_operator_core::kernel::world::secret::Presence;
 use serde_json::json;
 
 struct Run {

@@ -3,10 +3,10 @@
 use strum::VariantArray;
 
 use crate::api::reason::{Meaning, Reason, Type};
-use crate::kernel::effect::{ChildResult, RotationResult};
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics;
 use crate::kernel::object::{ChildKind, Watched};
+use crate::kernel::observation::{ChildResult, RotationResult};
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::shell::api_request::{Code, Verb};
 

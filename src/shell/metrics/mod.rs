@@ -23,10 +23,9 @@ use self::labels::KubeEventResult;
 use self::names::Metric;
 use super::api_request::{Code, Verb};
 use super::watch_liveness::WatchLiveness;
-use crate::kernel::effect::Observation;
-use crate::kernel::effect::RolloutCounts;
 use crate::kernel::failure::Category;
 use crate::kernel::object::{Scope, Watched};
+use crate::kernel::observation::{Observation, RolloutCounts};
 
 /// All metrics of the process.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::desired::Revision;
-use crate::kernel::effect::KubeEvent;
 use crate::kernel::kube_events::warning;
+use crate::kernel::messages::KubeEvent;
 
 /// The warning, if the new status is the first to say that the pods are the Go operator's.
 #[must_use]

@@ -4,7 +4,7 @@
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::status::SecretVersion;
-use crate::kernel::world::secret::{ChangedSecret, SecretChange};
+use crate::kernel::rollout_cause::{ChangedSecret, SecretChange};
 
 impl View<'_> {
     /// The Secrets whose content is another than that which the pods were started with. Their keys are known where that

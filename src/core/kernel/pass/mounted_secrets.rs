@@ -36,11 +36,12 @@ use crate::kernel::desired::secrets::{self, MountedKey, MountedSecret};
 use crate::kernel::event::SecretContent;
 use crate::kernel::failure::Failure;
 use crate::kernel::go_operator::mounted_secret as go_operator_secret;
+use crate::kernel::known_versions::Presence;
 use crate::kernel::live::Live;
 use crate::kernel::pending_request::SecretRead;
 use crate::kernel::stateful_set_rollout::NextPod;
 use crate::kernel::status::inputs::MissingSecret;
-use crate::kernel::world::secret::{Presence, Secret, SecretDigests, SecretHash};
+use crate::kernel::world::secret::{Secret, SecretDigests, SecretHash};
 
 /// What is known of the Secrets that the pods of a resource mount.
 #[derive(Clone, Debug, Default, PartialEq)]

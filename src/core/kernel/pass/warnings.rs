@@ -11,9 +11,9 @@ use crate::api::secret_rotation::SecretRotation;
 use crate::api::status::{SecretVersion, Warning};
 use crate::api::warnings;
 use crate::kernel::desired::exporter;
-use crate::kernel::effect::KubeEvent;
 use crate::kernel::event::ScalingInactive;
 use crate::kernel::kube_events;
+use crate::kernel::messages::KubeEvent;
 use crate::kernel::object::ChildKind;
 use crate::kernel::secret_finding::SecretFinding;
 

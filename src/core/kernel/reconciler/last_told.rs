@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::effect::{About, Effect, Observation, RolloutCounts};
+use crate::kernel::effect::{About, Effect};
 use crate::kernel::log_lines;
+use crate::kernel::observation::{Observation, RolloutCounts};
 
 /// What the shell was told last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -17,11 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
-use super::effect::{ChildResult, Effect, Observation, PodQuestion, RequestId};
+use super::effect::{Effect, PodQuestion, RequestId};
 use super::event::{Event, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
+use super::observation::{ChildResult, Observation};
 use super::pass;
 use super::pass::outcome::{ComparedChild, Pass, PassFindings, Settled};
 use super::pass::view::View;

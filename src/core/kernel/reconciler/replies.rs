@@ -4,20 +4,21 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Reconciler;
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::effect::{About, Effect, KubeEvent, LogLine, Observation, RequestId, RotationResult};
+use crate::kernel::effect::{About, Effect, RequestId};
 use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
+use crate::kernel::known_versions::Presence;
 use crate::kernel::lists::Moment;
+use crate::kernel::messages::{KubeEvent, LogLine};
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
+use crate::kernel::observation::{Observation, RotationResult};
 use crate::kernel::pending_request::{
     Changes, ChildWrite, PendingRequest, PlannedRequest, PodDeletion, Replacement, SecretRead, Write,
 };
 use crate::kernel::queue::Lane;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::slot::Slot;
-use crate::kernel::world::resource::Resource;
-use crate::kernel::world::resource::UnstorableStatus;
-use crate::kernel::world::secret::Presence;
+use crate::kernel::world::resource::{Resource, UnstorableStatus};
 use crate::kernel::{altered, kube_events, live, log_lines};
 
 /// When the deletion of a pod is sent again that was refused for good: the rule that refused it may have gone.

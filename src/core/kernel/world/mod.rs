@@ -14,15 +14,16 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::event::{SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
+use super::known_versions::{KnownVersions, Presence};
 use super::lists::{Authority, Lists, Moment};
 use super::live::Live;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::orphan::LeftBehind;
 use super::pod_readiness::Readiness;
 use super::rollout_budget::RolloutBudget;
-use super::slot::{KnownVersions, Slot};
+use super::slot::Slot;
 use resource::Resource;
-use secret::{Presence, Secret, secret_names};
+use secret::{Secret, secret_names};
 
 /// A pod's name begins with the name of its workload and a hyphen, both together cut to this many characters.
 const KEPT_OF_POD_NAMES: usize = 58;

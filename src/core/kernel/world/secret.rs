@@ -9,8 +9,9 @@ use crate::api::MemcachedSpec;
 use crate::api::status::SecretVersion;
 use crate::kernel::backoff::Backoff;
 use crate::kernel::event::{SecretContent, SeenResource};
+use crate::kernel::known_versions::Presence;
 use crate::kernel::lists::Moment;
-use crate::kernel::object::{Key, ResourceVersion, Uid};
+use crate::kernel::object::Key;
 
 /// A Secret that some resource names.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -28,18 +29,6 @@ pub struct Secret {
     pub users: BTreeSet<Key>,
 }
 
-/// Whether an object exists. Unknown is never treated as absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Presence {
-    /// Nobody looked yet.
-    #[default]
-    Unknown,
-    /// The Secret does not exist.
-    Absent,
-    /// The Secret exists in this version.
-    Present(Uid, ResourceVersion),
-}
-
 /// A Secret hash, and the Secrets that it was computed from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretHash {
@@ -54,26 +43,6 @@ pub struct SecretHash {
 
 /// Digests of values, by the name of the Secret and the key in it.
 pub type SecretDigests = BTreeMap<String, BTreeMap<String, String>>;
-
-/// A Secret for which pods are replaced.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedSecret {
-    /// Its name.
-    pub name: String,
-    /// What changed.
-    pub change: SecretChange,
-}
-
-/// What changed in a Secret since the pods were started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SecretChange {
-    /// It is there now: the pods wait for it since they were made.
-    Came,
-    /// The values of these keys.
-    Keys(Vec<String>),
-    /// Its content; which keys is not known.
-    Content,
-}
 
 /// The Secrets that the enabled features of a resource name.
 #[must_use]

@@ -7,12 +7,12 @@ use memcached_operator_core::api::status::SecretVersion;
 use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::event::SecretContent;
 use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::live::template_content_hash;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion, Uid};
 use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use memcached_operator_core::kernel::world::World;
-use memcached_operator_core::kernel::world::secret::Presence;
 use rstest::rstest;
 use serde_json::{Value, json};
 

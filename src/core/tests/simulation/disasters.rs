@@ -3,9 +3,9 @@
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::Event;
 use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use memcached_operator_core::kernel::reconciler::Reconciler;
-use memcached_operator_core::kernel::world::secret::Presence;
 use proptest::prelude::*;
 
 use crate::model::Model;

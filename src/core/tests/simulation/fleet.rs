@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::status::BudgetedRollout;
-use memcached_operator_core::kernel::effect::{Effect, Observation, Request};
+use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
+use memcached_operator_core::kernel::observation::Observation;
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use serde_json::json;

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator_core::kernel::effect::{
-    Effect, Observation, PodQuestion, Request, RequestId, RotationResult,
-};
+use memcached_operator_core::kernel::effect::{Effect, PodQuestion, Request, RequestId};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash::BodyHash;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
+use memcached_operator_core::kernel::observation::{Observation, RotationResult};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 
 use crate::disasters::bars;

@@ -3,10 +3,10 @@
 
 use jiff::SignedDuration;
 use memcached_operator_core::api::secret_rotation::SecretRotation;
-use memcached_operator_core::kernel::effect::RotationResult;
 use memcached_operator_core::kernel::event::Event;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::observation::RotationResult;
 use proptest::prelude::*;
 
 use crate::model::{Agent, REFUSED};

@@ -7,13 +7,14 @@ use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::field_managers::OtherManager;
+use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::pass::{self, View};
 use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::reconciler::Reconciler;
 use memcached_operator_core::kernel::unwatched::Absence;
-use memcached_operator_core::kernel::world::secret::{Presence, Secret};
+use memcached_operator_core::kernel::world::secret::Secret;
 
 /// Failures that pass by themselves.
 const PASSING: [Category; 4] =

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::word::Word;
-use memcached_operator_core::kernel::effect::{KubeEvent, Severity};
+use memcached_operator_core::kernel::messages::{KubeEvent, Severity};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use regex::Regex;
 
