@@ -19,10 +19,13 @@ use tokio::sync::{Semaphore, mpsc};
 use super::classify::{MissingVerb, classify, missing_verb};
 use super::client::{CallError, call, said};
 use super::{agents, kinds, pod_figures, secrets};
-use crate::kernel::effect::{PodQuestion, Request, RequestId};
+use crate::kernel::effect::PodQuestion;
 use crate::kernel::event::{Event, Reply};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
+use crate::kernel::request::{
+    ChildRead, ChildWrite, PodDeletion, Request, RequestId, SecretRead, StatusWrite, Write,
+};
 use crate::kernel::seen;
 
 /// Sends requests, each in a task of its own. The kernel decides how many at once.
@@ -46,7 +49,7 @@ impl Executor {
 
     /// Sends a request on behalf of a resource. Exactly one `Done` follows, even after a panic: no pass would ever run again for a
     /// resource whose request is not answered.
-    pub fn send(&self, id: RequestId, resource: Key, request: Request) {
+    pub fn send(&self, id: RequestId, resource: Key, request: Arc<Request>) {
         let client = self.client.clone();
         let about = resource.clone();
         self.answer(id, about, async move { execute(&client, &resource, request).await });
@@ -84,8 +87,11 @@ impl Executor {
 }
 
 /// Sends one request and gives its reply.
-pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply {
-    let Prepared { operation, http, expected } = match prepare(resource, request) {
+pub async fn execute(client: &Client, resource: &Key, request: Arc<Request>) -> Reply {
+    let prepared = prepare(resource, &request);
+    // The kernel is the only one that has it when the reply comes, and takes it apart without a copy.
+    drop(request);
+    let Prepared { operation, http, expected } = match prepared {
         Ok(prepared) => prepared,
         Err(message) => return Reply::Failed(Failure { category: Category::Internal, message }),
     };
@@ -144,53 +150,38 @@ struct Prepared {
     expected: Expected,
 }
 
-fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
-    let operation = |words, verb, kind, key| Operation { words, verb, kind, key, generation: None };
+/// A request as the client sends it, or why it cannot be made.
+type Http = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+
+fn prepare(resource: &Key, request: &Request) -> Result<Prepared, String> {
     let (operation, http, expected) = match request {
-        Request::ReadSecret { secret, keys } => {
-            let http = requests(Watched::Secret, &secret).get(&secret.name, &GetParams::default());
-            (operation(READ, "get", Watched::Secret, secret), http, Expected::Secret(keys))
+        Request::ReadSecret(SecretRead { secret, keys, known: _ }) => {
+            let http = requests(Watched::Secret, secret).get(&secret.name, &GetParams::default());
+            (Operation::new(READ, "get", Watched::Secret, secret), http, Expected::Secret(keys.clone()))
         }
-        Request::ReadChild { kind, key } => {
-            let http = requests(Watched::Child(kind), &key).get(&key.name, &GetParams::default());
-            (operation(READ, "get", Watched::Child(kind), key), http, Expected::Child(kind))
+        Request::ReadChild(ChildRead { kind, key, known: _ }) => {
+            let child = Watched::Child(*kind);
+            let http = requests(child, key).get(&key.name, &GetParams::default());
+            (Operation::new(READ, "get", child, key), http, Expected::Child(*kind))
         }
-        Request::Create { kind, key, body } => {
-            let http = apply(kind, &key, with_metadata(body, "resourceVersion", "1"));
-            (operation(CREATE, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
-        }
-        Request::Apply { kind, key, uid, resource_version, body } => {
-            let body = with_metadata(body, "uid", &uid.to_string());
-            let body = with_metadata(body, "resourceVersion", &resource_version.to_string());
-            let http = apply(kind, &key, body);
-            (operation(APPLY, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
-        }
-        Request::Patch { kind, key, resource_version, edits } => {
-            let http = patch(kind, &key, &resource_version, edits);
-            (operation(PREPARE, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
-        }
-        Request::Delete { kind, key, uid, resource_version } => {
-            let http = delete(kind, &key, uid, resource_version);
-            let operation = operation(DELETE, "delete", Watched::Child(kind), key);
-            (operation, http, Expected::Leftover(kind))
-        }
-        Request::DeletePod { pod, uid, resource_version } => {
+        Request::WriteChild(ChildWrite { kind, key, write, .. }) => prepare_write(*kind, key, write),
+        Request::DeletePod(PodDeletion { pod, uid, resource_version, kube_event: _ }) => {
             let params = DeleteParams::default().preconditions(Preconditions {
-                uid: Some(uid.into()),
-                resource_version: Some(resource_version.into()),
+                uid: Some(uid.to_string()),
+                resource_version: Some(resource_version.to_string()),
             });
-            let http = requests(Watched::Pod, &pod).delete(&pod.name, &params);
-            (operation(DELETE, "delete", Watched::Pod, pod), http, Expected::Pod)
+            let http = requests(Watched::Pod, pod).delete(&pod.name, &params);
+            (Operation::new(DELETE, "delete", Watched::Pod, pod), http, Expected::Pod)
         }
-        Request::PatchStatus { resource_version, status } => {
-            let generation = status.get("observedGeneration").and_then(Value::as_i64);
-            let body = json!({"metadata": {"resourceVersion": resource_version}, "status": status});
+        Request::WriteStatus(StatusWrite { resource_version, patch, .. }) => {
+            let generation = patch.get("observedGeneration").and_then(Value::as_i64);
+            let body = json!({"metadata": {"resourceVersion": resource_version}, "status": patch});
             let params =
                 PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
             let requests = requests(Watched::Memcached, resource);
             let http = requests.patch_subresource("status", &resource.name, &params, &Patch::Merge(body));
-            let patch = operation(WRITE_STATUS, "patch", Watched::Memcached, resource.clone());
-            (Operation { generation, ..patch }, http, Expected::Resource)
+            let operation = Operation::new(WRITE_STATUS, "patch", Watched::Memcached, resource);
+            (Operation { generation, ..operation }, http, Expected::Resource)
         }
     };
     match http {
@@ -199,42 +190,54 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
     }
 }
 
+fn prepare_write(kind: ChildKind, key: &Key, write: &Write) -> (Operation, Http, Expected) {
+    let child = Watched::Child(kind);
+    match write {
+        Write::Create { body } => {
+            let http = apply(kind, key, with_metadata(body.clone(), "resourceVersion", "1"));
+            (Operation::new(CREATE, "patch", child, key), http, Expected::Child(kind))
+        }
+        Write::Apply { uid, resource_version, body, replaces: _ } => {
+            let body = with_metadata(body.clone(), "uid", &uid.to_string());
+            let body = with_metadata(body, "resourceVersion", &resource_version.to_string());
+            let http = apply(kind, key, body);
+            (Operation::new(APPLY, "patch", child, key), http, Expected::Child(kind))
+        }
+        Write::Patch { resource_version, edits, replaces: _ } => {
+            let http = patch(kind, key, resource_version, edits);
+            (Operation::new(PREPARE, "patch", child, key), http, Expected::Child(kind))
+        }
+        Write::Delete { uid, resource_version } => {
+            let http = delete(kind, key, uid, resource_version);
+            (Operation::new(DELETE, "delete", child, key), http, Expected::Leftover(kind))
+        }
+    }
+}
+
 fn requests(kind: Watched, key: &Key) -> kube::core::Request {
     kube::core::Request::new(DynamicObject::url_path(&kinds::api_resource(kind), Some(&key.namespace)))
 }
 
-fn apply(
-    kind: ChildKind,
-    key: &Key,
-    body: Value,
-) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+fn apply(kind: ChildKind, key: &Key, body: Value) -> Http {
     let params = PatchParams::apply(FIELD_MANAGER).force();
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Apply(body))
 }
 
 /// A JSON patch of this version. If it is not the newest any more, that is a conflict, as for an update.
-fn patch(
-    kind: ChildKind,
-    key: &Key,
-    version: &ResourceVersion,
-    edits: Vec<PatchOperation>,
-) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+fn patch(kind: ChildKind, key: &Key, version: &ResourceVersion, edits: &[PatchOperation]) -> Http {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let path = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
     let precondition = PatchOperation::Replace(ReplaceOperation { path, value: json!(version) });
-    let patch = json_patch::Patch(std::iter::once(precondition).chain(edits).collect());
+    let patch = json_patch::Patch(std::iter::once(precondition).chain(edits.iter().cloned()).collect());
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Json::<()>(patch))
 }
 
 /// Deletes exactly this version: somebody else may have made a newer version their own.
-fn delete(
-    kind: ChildKind,
-    key: &Key,
-    uid: Uid,
-    version: ResourceVersion,
-) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
-    let params = DeleteParams::background()
-        .preconditions(Preconditions { uid: Some(uid.into()), resource_version: Some(version.into()) });
+fn delete(kind: ChildKind, key: &Key, uid: &Uid, version: &ResourceVersion) -> Http {
+    let params = DeleteParams::background().preconditions(Preconditions {
+        uid: Some(uid.to_string()),
+        resource_version: Some(version.to_string()),
+    });
     requests(Watched::Child(kind), key).delete(&key.name, &params)
 }
 
@@ -276,6 +279,10 @@ fn object(body: &[u8]) -> Option<DynamicObject> {
 }
 
 impl Operation {
+    fn new(words: Words, verb: &'static str, kind: Watched, key: &Key) -> Self {
+        Self { words, verb, kind, key: key.clone(), generation: None }
+    }
+
     /// Whether "not found" is a reply and not a failure.
     fn finds_nothing(&self) -> bool {
         matches!(self.verb, "get" | "delete")

@@ -14,8 +14,8 @@ mod story;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation, ReplaceOperation};
 use k8s_openapi::ByteString;
-use memcached_operator::kernel::effect::Request;
 use memcached_operator::kernel::object::ChildKind;
+use memcached_operator::kernel::request::{ChildWrite, Request, Write};
 use memcached_operator::kernel::rollout_cause::RolloutCause;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -80,10 +80,12 @@ fn the_go_operators_entry_becomes_ours_and_nobody_elses() {
         let path = PointerBuf::from_tokens(["metadata", "managedFields", &place.to_string(), field]);
         PatchOperation::Replace(ReplaceOperation { path, value })
     };
-    let of_deployment = story.sent.iter().find_map(|request| match request {
-        Request::Patch { kind: ChildKind::Deployment, edits, resource_version, .. } => {
-            Some((edits.clone(), resource_version.to_string()))
-        }
+    let of_deployment = story.sent.iter().find_map(|request| match &**request {
+        Request::WriteChild(ChildWrite {
+            kind: ChildKind::Deployment,
+            write: Write::Patch { edits, resource_version, .. },
+            ..
+        }) => Some((edits.clone(), resource_version.to_string())),
         _ => None,
     });
     let edits = vec![
@@ -101,8 +103,12 @@ fn a_number_of_pods_that_the_go_operator_owns_is_an_autoscalers_to_decide() {
         let deployment = live.get_mut("Deployment").expect("the Deployment");
         go_operator_entry(deployment)["fieldsV1"]["f:spec"]["f:replicas"] = json!({});
     });
-    let given_up = story.sent.iter().any(|request| match request {
-        Request::Patch { kind: ChildKind::Deployment, edits, .. } => edits.iter().any(|edit| {
+    let given_up = story.sent.iter().any(|request| match &**request {
+        Request::WriteChild(ChildWrite {
+            kind: ChildKind::Deployment,
+            write: Write::Patch { edits, .. },
+            ..
+        }) => edits.iter().any(|edit| {
             matches!(edit, PatchOperation::Replace(ReplaceOperation { path, value }) if path.as_str().ends_with("fieldsV1") && value["f:spec"].get("f:replicas").is_none())
         }),
         _ => false,
@@ -219,8 +225,8 @@ fn a_go_operator_that_was_started_again_after_us_is_taken_over_once_more() {
     // The status says what was found in the Secret, which is no certificate.
     assert_eq!(story.told(), ["read Secret", "patch Deployment", "apply Deployment", "status"]);
     assert_eq!((story.rollouts.as_slice(), story.revision()), (&[][..], &json!("0")));
-    let edits = match &story.sent[1] {
-        Request::Patch { edits, .. } => edits,
+    let edits = match &*story.sent[1] {
+        Request::WriteChild(ChildWrite { write: Write::Patch { edits, .. }, .. }) => edits,
         other => panic!("{other:?}"),
     };
     let removed = edits.iter().filter_map(|edit| match edit {

@@ -1,14 +1,18 @@
 //! A kernel among the objects of one namespace: it is told of them, and what it asks for is carried out on them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use memcached_operator::cli::plan::forecast::{Forecast, ResourcePlan, Told};
-use memcached_operator::kernel::effect::{Effect, Request, RequestId};
+use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator::kernel::observation::Observation;
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator::kernel::request::{
+    ChildRead, ChildWrite, Request, RequestId, SecretRead, StatusWrite, Write,
+};
 use memcached_operator::kernel::rollout_budget::Adoption;
 use memcached_operator::kernel::rollout_cause::RolloutCause;
 use memcached_operator::kernel::seen;
@@ -49,8 +53,8 @@ pub(crate) struct Story {
     reconciler: Reconciler,
     pub(crate) live: Objects,
     pub(crate) after: Objects,
-    requests: Vec<(RequestId, Request)>,
-    pub(crate) sent: Vec<Request>,
+    requests: Vec<(RequestId, Arc<Request>)>,
+    pub(crate) sent: Vec<Arc<Request>>,
     pub(crate) rollouts: Vec<RolloutCause>,
     pub(crate) warnings: Vec<String>,
 }
@@ -103,9 +107,9 @@ impl Story {
     pub(crate) fn play(mut self, until: Until) -> Self {
         let mut steps = 0;
         while let Some((id, request)) = self.requests.pop() {
-            let applies = matches!(request, Request::Apply { kind: ChildKind::Deployment, .. });
+            let applies = applied_deployment(&request).is_some();
             let mut reply = self.execute(&request);
-            if let (Reply::Child(Some(seen)), Request::Apply { body, .. }) = (&mut reply, &request)
+            if let (Reply::Child(Some(seen)), Some(body)) = (&mut reply, applied(&request))
                 && until == Until::Applied
             {
                 seen.content.edit(|it| it["spec"]["template"] = body["spec"]["template"].clone());
@@ -156,38 +160,45 @@ impl Story {
 
     fn execute(&mut self, request: &Request) -> Reply {
         match request {
-            Request::ReadSecret { keys, .. } => {
+            Request::ReadSecret(SecretRead { keys, .. }) => {
                 let body = self.live.get("Secret").expect("a Secret that is read").to_string();
                 Reply::Secret(secrets::digest(body.as_bytes(), keys))
             }
-            Request::Patch { kind, edits, .. } => {
+            Request::WriteChild(ChildWrite { kind, write, .. }) => self.write_child(*kind, write),
+            Request::WriteStatus(StatusWrite { patch, .. }) => {
+                let resource = self.live.get_mut("Memcached").expect("the resource");
+                for (field, value) in patch.as_object().expect("a map") {
+                    resource["status"][field] = value.clone();
+                }
+                Reply::Status(Box::new(seen::resource(&dynamic(resource.clone())).expect("a resource")))
+            }
+            Request::ReadChild(ChildRead { kind, .. }) => {
+                let live = self.live.get(kind.name());
+                live.map_or(Reply::Child(None), |object| child(*kind, object))
+            }
+            other @ Request::DeletePod(_) => panic!("nothing asks for {other:?}"),
+        }
+    }
+
+    fn write_child(&mut self, kind: ChildKind, write: &Write) -> Reply {
+        match write {
+            Write::Patch { edits, .. } => {
                 let object = self.live.get_mut(kind.name()).expect("a child that is patched");
                 json_patch::patch(object, edits).expect("a patch that fits");
-                child(*kind, object)
+                child(kind, object)
             }
-            Request::Apply { kind, body, .. } => {
+            Write::Apply { body, .. } => {
                 let mut applied = self.after[kind.name()].clone();
-                if *kind != ChildKind::Deployment {
+                if kind != ChildKind::Deployment {
                     // The user may have asked for another than the file has.
                     applied["spec"] = body["spec"].clone();
                     applied["metadata"]["managedFields"] = json!([]);
                 }
                 self.live.insert(kind.name().to_owned(), applied.clone());
-                child(*kind, &applied)
-            }
-            Request::PatchStatus { status, .. } => {
-                let resource = self.live.get_mut("Memcached").expect("the resource");
-                for (field, value) in status.as_object().expect("a map") {
-                    resource["status"][field] = value.clone();
-                }
-                Reply::Status(Box::new(seen::resource(&dynamic(resource.clone())).expect("a resource")))
-            }
-            Request::ReadChild { kind, .. } => {
-                let live = self.live.get(kind.name());
-                live.map_or(Reply::Child(None), |object| child(*kind, object))
+                child(kind, &applied)
             }
             // The Go operator has no such child.
-            Request::Create { kind: kind @ ChildKind::ConfigMap, body, .. } => {
+            Write::Create { body } if kind == ChildKind::ConfigMap => {
                 let mut created = body.clone();
                 created["metadata"]["uid"] = json!("created");
                 created["metadata"]["resourceVersion"] = json!("1");
@@ -195,13 +206,13 @@ impl Story {
                     {"manager": "memcached-operator", "operation": "Apply", "fieldsV1": fields(body)},
                 ]);
                 self.live.insert(kind.name().to_owned(), created.clone());
-                child(*kind, &created)
+                child(kind, &created)
             }
-            Request::Delete { kind, .. } => {
+            Write::Delete { .. } => {
                 self.live.remove(kind.name());
                 Reply::Child(None)
             }
-            other => panic!("nothing asks for {other:?}"),
+            other @ Write::Create { .. } => panic!("nothing asks for {other:?} of {kind:?}"),
         }
     }
 
@@ -209,12 +220,16 @@ impl Story {
     pub(crate) fn told(&self) -> Vec<String> {
         self.sent
             .iter()
-            .map(|request| match request {
-                Request::ReadSecret { .. } => "read Secret".to_owned(),
-                Request::ReadChild { kind, .. } => format!("read {}", kind.name()),
-                Request::Patch { kind, .. } => format!("patch {}", kind.name()),
-                Request::Apply { kind, .. } => format!("apply {}", kind.name()),
-                Request::PatchStatus { .. } => "status".to_owned(),
+            .map(|request| match &**request {
+                Request::ReadSecret(_) => "read Secret".to_owned(),
+                Request::ReadChild(ChildRead { kind, .. }) => format!("read {}", kind.name()),
+                Request::WriteChild(ChildWrite { kind, write: Write::Patch { .. }, .. }) => {
+                    format!("patch {}", kind.name())
+                }
+                Request::WriteChild(ChildWrite { kind, write: Write::Apply { .. }, .. }) => {
+                    format!("apply {}", kind.name())
+                }
+                Request::WriteStatus(_) => "status".to_owned(),
                 other => format!("{other:?}"),
             })
             .collect()
@@ -227,15 +242,8 @@ impl Story {
 
     /// What was applied to the Deployment last.
     pub(crate) fn deployment(&self) -> &Value {
-        let of_deployment = |request: &'_ Request| match request {
-            Request::Apply { kind: ChildKind::Deployment, body, .. } => Some(body.clone()),
-            _ => None,
-        };
-        let at = self.sent.iter().rposition(|request| of_deployment(request).is_some());
-        match &self.sent[at.expect("a Deployment that was applied")] {
-            Request::Apply { body, .. } => body,
-            _ => &Value::Null,
-        }
+        let last = self.sent.iter().rev().find_map(|request| applied_deployment(request));
+        last.expect("a Deployment that was applied")
     }
 
     pub(crate) fn revision(&self) -> &Value {
@@ -243,12 +251,24 @@ impl Story {
     }
 }
 
-const fn about_config_map(request: &Request) -> bool {
-    matches!(
+/// What is applied to a child that is there.
+const fn applied(request: &Request) -> Option<&Value> {
+    match request {
+        Request::WriteChild(ChildWrite { write: Write::Apply { body, .. }, .. }) => Some(body),
+        _ => None,
+    }
+}
+
+fn applied_deployment(request: &Request) -> Option<&Value> {
+    applied(request).filter(|_| request.child() == Some(ChildKind::Deployment))
+}
+
+fn about_config_map(request: &Request) -> bool {
+    let is_read_or_made = matches!(
         request,
-        Request::ReadChild { kind: ChildKind::ConfigMap, .. }
-            | Request::Create { kind: ChildKind::ConfigMap, .. }
-    )
+        Request::ReadChild(_) | Request::WriteChild(ChildWrite { write: Write::Create { .. }, .. })
+    );
+    is_read_or_made && request.child() == Some(ChildKind::ConfigMap)
 }
 
 /// A record of ownership of all of this.

@@ -1,16 +1,23 @@
 //! Each request of the kernel as it goes over the wire, and each answer as it comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Call, Calls, answer, api, ok, refusal};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation};
-use memcached_operator::kernel::effect::{Request, RequestId};
+use memcached_operator::api::MemcachedStatus;
+use memcached_operator::kernel::backoff::Attempt;
 use memcached_operator::kernel::event::{Event, Reply, SecretContent};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
+use memcached_operator::kernel::known_versions::{KnownVersions, Presence};
+use memcached_operator::kernel::messages::{KubeEvent, Severity};
 use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Uid};
+use memcached_operator::kernel::request::{
+    Changes, ChildRead, ChildWrite, PodDeletion, Request, RequestId, SecretRead, StatusWrite, Write,
+};
 use memcached_operator::kernel::secret_finding::SecretFinding;
 use memcached_operator::kernel::seen;
 use memcached_operator::shell::effects::{Executor, execute};
@@ -47,7 +54,47 @@ fn seen_child(object: &Value) -> Reply {
 }
 
 fn create() -> Request {
-    Request::Create { kind: ChildKind::Deployment, key: sessions(), body: deployment() }
+    write(ChildKind::Deployment, Write::Create { body: deployment() })
+}
+
+/// What only the kernel reads in a request is left out here.
+fn write(kind: ChildKind, write: Write) -> Request {
+    Request::WriteChild(ChildWrite {
+        kind,
+        key: sessions(),
+        write,
+        attempt: Attempt::default(),
+        changes: Changes::default(),
+        kube_events: Vec::new(),
+    })
+}
+
+fn read() -> Request {
+    let known = KnownVersions::default();
+    Request::ReadChild(ChildRead { kind: ChildKind::Deployment, key: sessions(), known })
+}
+
+fn write_status(version: &str, patch: Value) -> Request {
+    Request::WriteStatus(StatusWrite {
+        resource_version: ResourceVersion::from(version),
+        patch,
+        status: Box::new(MemcachedStatus::default()),
+        attempt: Attempt::default(),
+        kube_events: Vec::new(),
+        log: Vec::new(),
+        rollout_by_others: false,
+        rotation: None,
+    })
+}
+
+fn delete_pod(uid: &str, version: &str) -> Request {
+    let [reason, action, message] = [(); 3].map(|()| String::new());
+    Request::DeletePod(PodDeletion {
+        pod: sessions(),
+        uid: Uid::from(uid),
+        resource_version: ResourceVersion::from(version),
+        kube_event: KubeEvent { severity: Severity::Normal, reason, action, message },
+    })
 }
 
 fn removal(path: [&str; 3]) -> PatchOperation {
@@ -55,17 +102,18 @@ fn removal(path: [&str; 3]) -> PatchOperation {
 }
 
 fn read_secret(keys: &[&str]) -> Request {
-    Request::ReadSecret {
+    Request::ReadSecret(SecretRead {
         secret: Key { namespace: "shop".into(), name: "users".into() },
         keys: keys.iter().map(|&key| key.to_owned()).collect(),
-    }
+        known: Presence::Unknown,
+    })
 }
 
 /// Sends a request to an API server that answers with `code` and `body`.
 async fn sent(request: Request, code: u16, body: &Value) -> (Reply, Call) {
     let text = body.to_string();
     let (client, calls) = api(move |_| std::future::ready(answer(code, text.clone())));
-    let reply = execute(&client, &sessions(), request).await;
+    let reply = execute(&client, &sessions(), Arc::new(request)).await;
     (reply, only(&calls))
 }
 
@@ -73,7 +121,7 @@ async fn sent(request: Request, code: u16, body: &Value) -> (Reply, Call) {
 async fn refused(request: Request, code: u16, reason: &str, message: &str) -> Failure {
     let (reason, message) = (reason.to_owned(), message.to_owned());
     let (client, _) = api(move |_| std::future::ready(refusal(code, &reason, &message)));
-    let Reply::Failed(failure) = execute(&client, &sessions(), request).await else {
+    let Reply::Failed(failure) = execute(&client, &sessions(), Arc::new(request)).await else {
         panic!("it was not refused")
     };
     failure
@@ -110,14 +158,13 @@ async fn a_create_is_an_apply_that_can_only_create() {
 
 #[tokio::test]
 async fn an_apply_carries_the_uid_and_the_version_of_the_child_it_means() {
-    let request = Request::Apply {
-        kind: ChildKind::Service,
-        key: sessions(),
+    let apply = Write::Apply {
         uid: Uid::from("u-7"),
         resource_version: ResourceVersion::from("41"),
         body: json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sessions"}}),
+        replaces: None,
     };
-    let (_, call) = sent(request, 200, &stored(deployment())).await;
+    let (_, call) = sent(write(ChildKind::Service, apply), 200, &stored(deployment())).await;
 
     assert_eq!(
         call,
@@ -138,22 +185,13 @@ async fn an_apply_carries_the_uid_and_the_version_of_the_child_it_means() {
 
 #[rstest]
 #[case::of_a_child(
-    Request::Delete {
-        kind: ChildKind::Service,
-        key: sessions(),
-        uid: Uid::from("u-7"),
-        resource_version: ResourceVersion::from("41"),
-    },
+    write(
+        ChildKind::Service,
+        Write::Delete { uid: Uid::from("u-7"), resource_version: ResourceVersion::from("41") },
+    ),
     "/api/v1/namespaces/shop/services/sessions",
 )]
-#[case::of_a_pod_that_may_serve_meanwhile(
-    Request::DeletePod {
-        pod: sessions(),
-        uid: Uid::from("u-7"),
-        resource_version: ResourceVersion::from("41"),
-    },
-    "/api/v1/namespaces/shop/pods/sessions",
-)]
+#[case::of_a_pod_that_may_serve_meanwhile(delete_pod("u-7", "41"), "/api/v1/namespaces/shop/pods/sessions")]
 #[tokio::test]
 async fn a_deletion_carries_the_uid_and_the_version_that_it_means(
     #[case] request: Request,
@@ -167,13 +205,12 @@ async fn a_deletion_carries_the_uid_and_the_version_that_it_means(
 
 #[tokio::test]
 async fn what_is_in_the_way_is_removed_from_the_version_that_was_looked_at() {
-    let request = Request::Patch {
-        kind: ChildKind::Service,
-        key: sessions(),
+    let patch = Write::Patch {
         resource_version: ResourceVersion::from("41"),
         edits: ["2", "0"].map(|port| removal(["spec", "ports", port])).into(),
+        replaces: None,
     };
-    let (_, call) = sent(request, 200, &stored(deployment())).await;
+    let (_, call) = sent(write(ChildKind::Service, patch), 200, &stored(deployment())).await;
 
     assert_eq!(
         call,
@@ -194,10 +231,7 @@ async fn what_is_in_the_way_is_removed_from_the_version_that_was_looked_at() {
 
 #[tokio::test]
 async fn a_status_is_a_merge_patch_of_the_version_it_was_computed_from() {
-    let request = Request::PatchStatus {
-        resource_version: ResourceVersion::from("41"),
-        status: json!({"observedGeneration": 2, "failingSince": null}),
-    };
+    let request = write_status("41", json!({"observedGeneration": 2, "failingSince": null}));
     let resource = json!({
         "apiVersion": "memcached.c5c3.io/v1beta1",
         "kind": "Memcached",
@@ -226,7 +260,6 @@ async fn a_status_is_a_merge_patch_of_the_version_it_was_computed_from() {
 
 #[tokio::test]
 async fn a_child_is_read_and_its_absence_is_an_answer() {
-    let read = || Request::ReadChild { kind: ChildKind::Deployment, key: sessions() };
     let (reply, call) = sent(read(), 200, &stored(deployment())).await;
     assert_eq!(
         (call.method.as_str(), call.path.as_str()),
@@ -313,8 +346,7 @@ async fn a_missing_permission_is_named() {
     let failure = refused(create(), 403, "Forbidden", &words.replace("cannot patch", "cannot create")).await;
     assert!(failure.message.contains("lacks the verb create on deployments.apps"), "{}", failure.message);
 
-    let status = Request::PatchStatus { resource_version: ResourceVersion::from("1"), status: json!({}) };
-    let failure = refused(status, 403, "Forbidden", "no").await;
+    let failure = refused(write_status("1", json!({})), 403, "Forbidden", "no").await;
     assert!(
         failure.message.contains("lacks the verb patch on memcacheds.memcached.c5c3.io/status"),
         "{}",
@@ -351,12 +383,10 @@ async fn a_refusal_has_its_category_and_the_api_servers_words_but_for_a_lost_rac
             }
         );
     }
-    let write_status =
-        Request::PatchStatus { resource_version: ResourceVersion::from("1"), status: json!({}) };
     for (request, message) in [
         (create(), "cannot create Deployment shop/sessions: there is one already; looking at it"),
         (
-            write_status,
+            write_status("1", json!({})),
             "cannot write the status of Memcached shop/sessions: somebody changed it meanwhile; looking again",
         ),
     ] {
@@ -367,8 +397,7 @@ async fn a_refusal_has_its_category_and_the_api_servers_words_but_for_a_lost_rac
 
 #[tokio::test]
 async fn a_read_that_is_called_invalid_is_tried_again() {
-    let read = Request::ReadChild { kind: ChildKind::Deployment, key: sessions() };
-    let failure = refused(read, 422, "Invalid", "of all things").await;
+    let failure = refused(read(), 422, "Invalid", "of all things").await;
     assert_eq!(failure.category, Category::Transient);
 }
 
@@ -376,7 +405,7 @@ async fn a_read_that_is_called_invalid_is_tried_again() {
 async fn an_answer_that_is_no_kubernetes_object_is_a_transient_failure() {
     let (client, _) = api(|_| std::future::ready(answer(200, "<html>sign in</html>")));
     assert_eq!(
-        execute(&client, &sessions(), create()).await,
+        execute(&client, &sessions(), Arc::new(create())).await,
         Reply::Failed(Failure {
             category: Category::Transient,
             message: "cannot create Deployment shop/sessions: the answer is not such an object".into(),
@@ -385,7 +414,7 @@ async fn an_answer_that_is_no_kubernetes_object_is_a_transient_failure() {
 
     let (client, _) = api(|_| std::future::ready(answer(502, "<html>bad gateway</html>")));
     assert_eq!(
-        execute(&client, &sessions(), create()).await,
+        execute(&client, &sessions(), Arc::new(create())).await,
         Reply::Failed(Failure {
             category: Category::Transient,
             message: "cannot create Deployment shop/sessions: 502 <html>bad gateway</html>".into(),
@@ -404,7 +433,7 @@ fn too_late() -> Reply {
 async fn a_request_that_is_never_answered_ends_at_its_deadline() {
     let (client, _) = api(|_| std::future::pending());
     let started = Instant::now();
-    assert_eq!(execute(&client, &sessions(), create()).await, too_late());
+    assert_eq!(execute(&client, &sessions(), Arc::new(create())).await, too_late());
     assert_eq!(started.elapsed(), Duration::from_secs(10));
 }
 
@@ -418,7 +447,7 @@ async fn an_answer_that_never_ends_ends_at_the_deadline_too() {
         std::future::ready(answer(200, axum::body::Body::from_stream(drip)))
     });
     let started = Instant::now();
-    assert_eq!(execute(&client, &sessions(), create()).await, too_late());
+    assert_eq!(execute(&client, &sessions(), Arc::new(create())).await, too_late());
     assert_eq!(started.elapsed(), Duration::from_secs(10));
 }
 
@@ -429,7 +458,9 @@ async fn each_request_is_answered_once_with_its_own_id() {
     let executor = Executor::new(client, sender);
     for (id, name) in [(1, "sessions"), (2, "carts")] {
         let key = Key { namespace: "shop".into(), name: name.into() };
-        executor.send(RequestId(id), key.clone(), Request::ReadChild { kind: ChildKind::Deployment, key });
+        let known = KnownVersions::default();
+        let read = Request::ReadChild(ChildRead { kind: ChildKind::Deployment, key: key.clone(), known });
+        executor.send(RequestId(id), key, Arc::new(read));
     }
     drop(executor);
 
@@ -446,9 +477,8 @@ async fn each_request_is_answered_once_with_its_own_id() {
 async fn a_request_that_makes_the_shell_panic_is_answered_too() {
     let (client, _) = api(|_| std::future::ready(ok(&stored(deployment()))));
     let (sender, mut events) = mpsc::channel(1);
-    let request =
-        Request::Create { kind: ChildKind::Deployment, key: sessions(), body: json!(["no object"]) };
-    Executor::new(client, sender).send(RequestId(1), sessions(), request);
+    let request = write(ChildKind::Deployment, Write::Create { body: json!(["no object"]) });
+    Executor::new(client, sender).send(RequestId(1), sessions(), Arc::new(request));
 
     let failure = Failure {
         category: Category::Internal,

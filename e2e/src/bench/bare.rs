@@ -14,8 +14,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use memcached_operator::kernel::effect::Request;
 use memcached_operator::kernel::object::{FIELD_MANAGER, Key, Watched};
+use memcached_operator::kernel::request::{ChildWrite, Request, StatusWrite, Write};
 use memcached_operator::kernel::seen;
 use memcached_operator::shell::kinds::api_resource;
 use serde::{Deserialize, Serialize};
@@ -99,13 +99,13 @@ fn api(client: &Client, kind: Watched) -> Api<DynamicObject> {
 
 async fn send(client: &Client, resource: Key, request: Request) -> Result<DynamicObject> {
     let written = match request {
-        Request::Create { kind, key, mut body } => {
+        Request::WriteChild(ChildWrite { kind, key, write: Write::Create { mut body }, .. }) => {
             body["metadata"]["resourceVersion"] = json!("1"); // create, and nothing else
             let params = PatchParams::apply(FIELD_MANAGER).force();
             api(client, Watched::Child(kind)).patch(&key.name, &params, &Patch::Apply(body)).await
         }
-        Request::PatchStatus { resource_version, status } => {
-            let body = json!({"metadata": {"resourceVersion": resource_version}, "status": status});
+        Request::WriteStatus(StatusWrite { resource_version, patch, .. }) => {
+            let body = json!({"metadata": {"resourceVersion": resource_version}, "status": patch});
             let params =
                 PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
             api(client, Watched::Memcached).patch_status(&resource.name, &params, &Patch::Merge(body)).await

@@ -3,14 +3,16 @@
 //! which sends them without an operator.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
-use memcached_operator::kernel::effect::{Effect, Request};
+use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, Reply, SeenResource};
 use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Watched};
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator::kernel::request::{ChildWrite, Request, StatusWrite, Write};
 use memcached_operator::kernel::seen;
 use serde_json::{Value, json};
 
@@ -39,7 +41,8 @@ pub(super) fn requests(resources: &[SeenResource]) -> Result<Vec<(Key, Request)>
             }
         }
     }
-    Ok(sent)
+    // All are answered, so that nobody else has one.
+    Ok(sent.into_iter().map(|(resource, request)| (resource, Arc::unwrap_or_clone(request))).collect())
 }
 
 /// The answer to a request about a resource, as an API server that refuses nothing gives it.
@@ -48,8 +51,10 @@ pub(super) fn requests(resources: &[SeenResource]) -> Result<Vec<(Key, Request)>
 /// When it is no request that creates a child or writes a status.
 pub(super) fn answer(resource: &SeenResource, request: &Request) -> Result<Reply> {
     match request {
-        Request::Create { kind, body, .. } => created(*kind, body.clone()),
-        Request::PatchStatus { status: patch, .. } => {
+        Request::WriteChild(ChildWrite { kind, write: Write::Create { body }, .. }) => {
+            created(*kind, body.clone())
+        }
+        Request::WriteStatus(StatusWrite { patch, .. }) => {
             let mut stored = resource.clone();
             let mut status = serde_json::to_value(&resource.status)?;
             merge(&mut status, patch);

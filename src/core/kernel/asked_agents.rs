@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::agents::{AgentsReply, PodAnswer};
-use super::effect::RequestId;
+use super::request::RequestId;
 
 /// Waits between two questions: most rotations end within a minute, which is what the kubelet takes.
 const WAITS: [SignedDuration; 6] = [

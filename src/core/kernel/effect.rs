@@ -1,20 +1,16 @@
 //! What the reconciler wants done. Pure data; the shell carries it out and answers each request with
 //! [`super::event::Event::Done`].
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use json_patch::PatchOperation;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::agents::AgentsQuestion;
 use super::messages::{KubeEvent, LogLine};
-use super::object::{ChildKind, Key, ResourceVersion, Uid};
+use super::object::{ChildKind, Key, Uid};
 use super::observation::Observation;
-
-/// Number of a request, unique within one run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RequestId(pub u64);
+use super::request::{Request, RequestId};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,8 +21,8 @@ pub enum Effect {
         id: RequestId,
         /// The resource on whose behalf.
         resource: Key,
-        /// What to send.
-        request: Request,
+        /// What to send. The reconciler keeps it, too, until the reply.
+        request: Arc<Request>,
     },
     /// Ask the pods of a resource and answer with their reply. No pass waits for that.
     Ask {
@@ -84,85 +80,4 @@ pub enum PodQuestion {
     Rotation(AgentsQuestion),
     /// What their memcacheds count.
     Figures,
-}
-
-/// A request to the API server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Request {
-    /// GET a Secret, and answer with the digests of these keys.
-    ReadSecret {
-        /// Which Secret.
-        secret: Key,
-        /// Keys whose digests are wanted.
-        keys: Vec<String>,
-    },
-    /// GET a child, for example after a create that conflicted.
-    ReadChild {
-        /// Its kind.
-        kind: ChildKind,
-        /// Where.
-        key: Key,
-    },
-    /// Server-side apply with resourceVersion "1": creates, or answers 409 when anything exists.
-    Create {
-        /// Its kind.
-        kind: ChildKind,
-        /// Where.
-        key: Key,
-        /// The whole object.
-        body: Value,
-    },
-    /// Server-side apply to this version of this incarnation. If this process does not lead any more when the request
-    /// arrives, the new leader has written in the meantime, and the API server refuses the apply.
-    Apply {
-        /// Its kind.
-        kind: ChildKind,
-        /// Where.
-        key: Key,
-        /// The child that we believe to exist; the request fails if it is another one.
-        uid: Uid,
-        /// The version that was looked at: the request fails if it is not the newest.
-        resource_version: ResourceVersion,
-        /// The whole object, without uid and version.
-        body: Value,
-    },
-    /// JSON patch of this version: removes what blocks an apply, or corrects our entry in managedFields. An apply
-    /// cannot do that: it removes only fields that it owns, and removes every field that it gives up.
-    Patch {
-        /// Its kind.
-        kind: ChildKind,
-        /// Where.
-        key: Key,
-        /// The version that was looked at.
-        resource_version: ResourceVersion,
-        /// To be done one after the other.
-        edits: Vec<PatchOperation>,
-    },
-    /// DELETE exactly this version of this incarnation.
-    Delete {
-        /// Its kind.
-        kind: ChildKind,
-        /// Where.
-        key: Key,
-        /// The incarnation that was looked at.
-        uid: Uid,
-        /// The version that was looked at.
-        resource_version: ResourceVersion,
-    },
-    /// DELETE exactly this incarnation of a pod, so that its StatefulSet makes a new one.
-    DeletePod {
-        /// The pod.
-        pod: Key,
-        /// The incarnation that was looked at.
-        uid: Uid,
-        /// The version that was looked at.
-        resource_version: ResourceVersion,
-    },
-    /// Merge-patch the resource's status subresource.
-    PatchStatus {
-        /// The version of the resource that the status was computed from.
-        resource_version: ResourceVersion,
-        /// The new status; a field to be removed is null.
-        status: Value,
-    },
 }

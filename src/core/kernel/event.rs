@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::agents::AgentsReply;
-use super::effect::RequestId;
 use super::failure::Failure;
 use super::field_managers::OtherManager;
 use super::go_operator::entry::GoOperatorEntry;
@@ -18,6 +17,7 @@ use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
 use super::pod_figures::PodFigures;
 use super::pod_readiness::Readiness;
+use super::request::RequestId;
 use super::secret_finding::SecretFinding;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 

@@ -11,7 +11,7 @@ use super::field_managers::OtherManager;
 use super::field_path::{Path, is_within};
 use super::messages::{KubeEvent, Severity};
 use super::object::{ChildKind, Key};
-use super::pending_request::Changes;
+use super::request::Changes;
 use super::rollout_cause::{ChangedSecret, RolloutCause, SecretChange};
 use super::rotation_record::in_words;
 use super::text::truncated;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::effect::RequestId;
+use super::request::RequestId;
 use crate::api::warming::Warming;
 
 /// The wait between two questions: a pod fills for minutes, and each answer that differs is a write of the status.

@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -21,11 +22,12 @@ use kube_core::DynamicObject;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::desired::meta;
-use memcached_operator_core::kernel::effect::{Effect, Request, RequestId};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenResource};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator_core::kernel::request::{ChildWrite, Request, RequestId, StatusWrite, Write};
 use memcached_operator_core::kernel::rollout_budget::{
     BudgetSettings, RolloutBudget, RolloutTurn, TurnState,
 };
@@ -160,7 +162,7 @@ struct Operator {
     /// How many orphans have not been deleted yet.
     orphans: usize,
     /// Requests that nobody answers yet.
-    held: VecDeque<(RequestId, Key, Request)>,
+    held: VecDeque<(RequestId, Key, Arc<Request>)>,
 }
 
 impl Operator {
@@ -236,7 +238,7 @@ impl Operator {
     fn step(&mut self, event: Event) {
         self.step_once(event);
         while let Some((id, resource, request)) = self.held.pop_front() {
-            let reply = self.answer(&resource, request);
+            let reply = self.answer(&resource, &request);
             self.step_once(Event::Done { id, reply });
         }
     }
@@ -249,18 +251,18 @@ impl Operator {
         }
     }
 
-    fn answer(&mut self, resource: &Key, request: Request) -> Reply {
+    fn answer(&mut self, resource: &Key, request: &Request) -> Reply {
         self.version += 1;
         match request {
-            Request::Create { kind, body, .. } => {
-                let child = self.created(kind, body);
-                if kind == ChildKind::Deployment {
+            Request::WriteChild(ChildWrite { kind, write: Write::Create { body }, .. }) => {
+                let child = self.created(*kind, body.clone());
+                if *kind == ChildKind::Deployment {
                     self.deployment = Some(child.clone());
                 }
                 Reply::Child(Some(Box::new(child)))
             }
-            Request::ReadChild { .. } => Reply::Child(None),
-            Request::PatchStatus { status: patch, .. } => {
+            Request::ReadChild(_) => Reply::Child(None),
+            Request::WriteStatus(StatusWrite { patch, .. }) => {
                 let known = &self.reconciler.world().resources[resource].seen;
                 let mut status = json!(known.status);
                 for (field, value) in patch.as_object().into_iter().flatten() {
@@ -341,7 +343,10 @@ impl Operator {
         } else {
             self.step_once(Event::Resource(Box::new(known)));
         }
-        let at = self.held.iter().position(|(_, _, request)| matches!(request, Request::Create { .. }));
+        let creates = |request: &Request| {
+            matches!(request, Request::WriteChild(ChildWrite { write: Write::Create { .. }, .. }))
+        };
+        let at = self.held.iter().position(|(_, _, request)| creates(request));
         let (id, _, _) = self.held.remove(at.unwrap()).unwrap();
         let failure = Failure { category: Category::NamespaceTerminating, message: "it goes".to_owned() };
         Event::Done { id, reply: Reply::Failed(failure) }

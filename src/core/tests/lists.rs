@@ -2,20 +2,23 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use memcached_operator_core::kernel::effect::{Effect, Request, RequestId};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, SecretContent, SeenSecret};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::lists::Moment;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator_core::kernel::request::{Request, RequestId};
 use memcached_operator_core::kernel::seen;
 use serde_json::json;
 
 struct Run {
     reconciler: Reconciler,
-    requests: Vec<(RequestId, Request)>,
+    requests: Vec<(RequestId, Arc<Request>)>,
     relists: usize,
 }
 
@@ -108,7 +111,7 @@ impl Run {
     /// Answers the one request that is under way, which is a read of the Secret.
     fn answer(&mut self, reply: Reply) {
         let (id, request) = self.requests.remove(0);
-        assert!(matches!(request, Request::ReadSecret { .. }) && self.requests.is_empty(), "{request:?}");
+        assert!(matches!(*request, Request::ReadSecret(_)) && self.requests.is_empty(), "{request:?}");
         self.step(Event::Done { id, reply });
     }
 
@@ -183,7 +186,7 @@ fn the_same_version_of_a_secret_is_read_anew_where_versions_went_back() {
                 _ => run.list(kind, Vec::new()),
             }
         }
-        let reads = run.requests.iter().filter(|(_, it)| matches!(it, Request::ReadSecret { .. })).count();
+        let reads = run.requests.iter().filter(|(_, it)| matches!(**it, Request::ReadSecret(_))).count();
         assert_eq!(reads, usize::from(goes_back));
     }
 }

@@ -2,6 +2,7 @@
 //! most likely would. Pure; the command feeds it and sends its reads.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -13,13 +14,15 @@ use crate::api::spec;
 use crate::api::status::{OtherFieldManager, Warning};
 use crate::kernel::desired::{DefaultImages, LiveTemplate, OperatorPods, Revision, meta};
 use crate::kernel::diff;
-use crate::kernel::effect::{Effect, Request, RequestId};
+use crate::kernel::effect::Effect;
 use crate::kernel::event::{Event, Reply, SeenChild, SeenResource};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::json_text::JsonText;
+use crate::kernel::known_versions::KnownVersions;
 use crate::kernel::object::{ChildKind, Key, Watched};
 use crate::kernel::observation::Observation;
 use crate::kernel::reconciler::{Reconciler, Settings};
+use crate::kernel::request::{ChildRead, ChildWrite, Request, RequestId, StatusWrite, Write};
 use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
 use crate::kernel::rollout_cause::RolloutCause;
 
@@ -164,10 +167,10 @@ pub struct Forecast {
     now: Timestamp,
     plans: BTreeMap<Key, ResourcePlan>,
     live: BTreeMap<(ChildKind, Key), SeenChild>,
-    writes: VecDeque<(RequestId, Key, Request)>,
-    reads: VecDeque<(RequestId, Key, Request)>,
+    writes: VecDeque<(RequestId, Key, Arc<Request>)>,
+    reads: VecDeque<(RequestId, Key, Arc<Request>)>,
     /// Creates that wait for a read: no list shows an object without our label that may have the name already.
-    creates: BTreeMap<RequestId, (Key, Request)>,
+    creates: BTreeMap<RequestId, (Key, Arc<Request>)>,
     /// Workloads that go once those in their place have pods.
     formers: Vec<(ChildKind, Key)>,
 }
@@ -245,22 +248,14 @@ impl Forecast {
     }
 
     /// The next request that only the API server can answer.
-    pub fn next_read(&mut self) -> Option<(RequestId, Key, Request)> {
+    pub fn next_read(&mut self) -> Option<(RequestId, Key, Arc<Request>)> {
         self.reads.pop_front()
     }
 
     fn step(&mut self, event: Event) {
         for effect in self.reconciler.step(self.now, event) {
             match effect {
-                Effect::Send { id, resource, request: create @ Request::Create { .. } } => {
-                    self.reads.extend(first_read(&create).map(|read| (id, resource.clone(), read)));
-                    self.creates.insert(id, (resource, create));
-                }
-                Effect::Send { id, resource, request } => {
-                    let reads = matches!(request, Request::ReadSecret { .. } | Request::ReadChild { .. });
-                    let queue = if reads { &mut self.reads } else { &mut self.writes };
-                    queue.push_back((id, resource, request));
-                }
+                Effect::Send { id, resource, request } => self.note_request(id, resource, request),
                 Effect::Observe(Observation::RolloutStarted { resource, cause }) => {
                     self.note_rollout(&resource, cause);
                 }
@@ -276,38 +271,60 @@ impl Forecast {
         }
     }
 
+    /// Queues a request. Before a create the object is read that may have its name.
+    fn note_request(&mut self, id: RequestId, resource: Key, request: Arc<Request>) {
+        match &*request {
+            Request::WriteChild(ChildWrite { kind, key, write: Write::Create { .. }, .. }) => {
+                let known = KnownVersions::default();
+                let read = Request::ReadChild(ChildRead { kind: *kind, key: key.clone(), known });
+                self.reads.push_back((id, resource.clone(), Arc::new(read)));
+                self.creates.insert(id, (resource, request));
+            }
+            Request::ReadSecret(_) | Request::ReadChild(_) => self.reads.push_back((id, resource, request)),
+            Request::WriteChild(_) | Request::DeletePod(_) | Request::WriteStatus(_) => {
+                self.writes.push_back((id, resource, request));
+            }
+        }
+    }
+
     fn note_rollout(&mut self, resource: &Key, cause: RolloutCause) {
         if let Some(plan) = self.plans.get_mut(resource) {
             plan.rolls = Some(cause.label());
         }
     }
 
-    /// Records a write and answers it. `None` when the same child would be written a second time: then the first answer
-    /// was not quite what an API server gives, and nothing more can be learned.
+    /// Records a write and answers it; `None` for a read.
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
-        let (kind, action) = match request {
-            Request::DeletePod { .. } => return Some(Reply::PodDeleted),
-            Request::PatchStatus { status, .. } => {
+        match request {
+            Request::DeletePod(_) => Some(Reply::PodDeleted),
+            Request::WriteStatus(StatusWrite { patch, .. }) => {
                 let seen = &self.reconciler.world().resources.get(resource)?.seen;
-                return Some(answer::to_status(seen, status));
+                Some(answer::to_status(seen, patch))
             }
-            Request::Create { kind, .. } => (*kind, ChildAction::Create),
-            Request::Apply { kind, .. } | Request::Patch { kind, .. } => (*kind, ChildAction::Change),
-            Request::Delete { kind, .. } => (*kind, ChildAction::Delete),
-            Request::ReadSecret { .. } | Request::ReadChild { .. } => return None,
-        };
+            Request::WriteChild(write) => self.pretend_write(resource, write),
+            Request::ReadSecret(_) | Request::ReadChild(_) => None,
+        }
+    }
+
+    /// The same of a child. `None` when it would be written a second time: then the first answer was not quite what an API
+    /// server gives, and nothing more can be learned.
+    fn pretend_write(
+        &mut self,
+        resource: &Key,
+        ChildWrite { kind, key, write, .. }: &ChildWrite,
+    ) -> Option<Reply> {
+        let kind = *kind;
         let before = self.live.get(&(kind, resource.clone()));
-        let (after, fields) = match request {
-            Request::Create { key, body, .. } => (Some(answer::to_create(kind, key, body)?), Vec::new()),
-            Request::Apply { body, .. } => {
-                (Some(answer::to_apply(before?, body)), fields(kind, body, before?))
+        let (action, after, fields) = match write {
+            Write::Create { body } => (ChildAction::Create, Some(answer::to_create(kind, key, body)?), Vec::new()),
+            Write::Apply { body, .. } => {
+                (ChildAction::Change, Some(answer::to_apply(before?, body)), fields(kind, body, before?))
             }
-            Request::Patch { edits, .. } => (Some(answer::to_patch(before?, edits)), Vec::new()),
-            _ => (None, Vec::new()),
+            Write::Patch { edits, .. } => (ChildAction::Change, Some(answer::to_patch(before?, edits)), Vec::new()),
+            Write::Delete { .. } => (ChildAction::Delete, None, Vec::new()),
         };
-        let ends = matches!(request, Request::Apply { .. } | Request::Delete { .. });
-        let switched =
-            (action == ChildAction::Create).then(|| self.former_workload(kind, resource)).flatten();
+        let ends = matches!(write, Write::Apply { .. } | Write::Delete { .. });
+        let switched = (action == ChildAction::Create).then(|| self.former_workload(kind, resource)).flatten();
         let plan = self.plans.get_mut(resource)?;
         match plan.children.iter_mut().find(|child| child.kind == kind.name()) {
             // What comes before an apply or a deletion belongs to it.
@@ -364,8 +381,10 @@ impl Forecast {
             self.step(Event::Gone { kind: Watched::Child(kind), key });
             self.write();
         }
-        while let Some((id, key, Request::ReadChild { kind, .. })) = self.reads.pop_front() {
-            let there = self.live.get(&(kind, key)).cloned();
+        while let Some((id, key, request)) = self.reads.pop_front()
+            && let Request::ReadChild(ChildRead { kind, .. }) = &*request
+        {
+            let there = self.live.get(&(*kind, key)).cloned();
             self.learn(Event::Done { id, reply: Reply::Child(there.map(Box::new)) });
         }
         self.plans.into_values().collect()
@@ -376,12 +395,6 @@ impl Forecast {
 fn without_pause(seen: &mut SeenResource) -> When {
     let paused = seen.spec.as_mut().ok().and_then(|spec| spec.paused.take());
     if paused == Some(true) { When::Unpaused } else { When::Now }
-}
-
-/// The read of the object that may have the name of the one to be created.
-fn first_read(create: &Request) -> Option<Request> {
-    let Request::Create { kind, key, .. } = create else { return None };
-    Some(Request::ReadChild { kind: *kind, key: key.clone() })
 }
 
 /// The fields that an apply would change, and those that go because it lacks them.

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::kernel::event::{SecretContent, SeenSecret};
 use crate::kernel::object::{ResourceVersion, Scope, Uid};
+use crate::kernel::request::SecretRead;
 use crate::kernel::seen;
 
 fn resource(name: &str, spec: &Value) -> Event {
@@ -63,10 +64,12 @@ fn forecast_with(fixture: ForecastFixture, spec: &Value, children: &[SeenChild])
     }
     forecast.learn(Event::Leading(true));
     while let Some((id, _, request)) = forecast.next_read() {
-        let reply = match request {
-            Request::ReadSecret { keys, .. } => Reply::Secret(Some(content(secrets, keys))),
-            Request::ReadChild { kind, key } => {
-                let found = children.iter().find(|it| it.kind == kind && it.key.name == key.name);
+        let reply = match &*request {
+            Request::ReadSecret(SecretRead { keys, .. }) => {
+                Reply::Secret(Some(content(secrets, keys.clone())))
+            }
+            Request::ReadChild(ChildRead { kind, key, .. }) => {
+                let found = children.iter().find(|it| it.kind == *kind && it.key.name == key.name);
                 Reply::Child(found.cloned().map(Box::new))
             }
             _ => Reply::Child(None),

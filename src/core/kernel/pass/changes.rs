@@ -13,7 +13,7 @@ use crate::kernel::backoff::Backoff;
 use crate::kernel::field_managers::owners_of;
 use crate::kernel::field_path::Path;
 use crate::kernel::object::ChildKind;
-use crate::kernel::pending_request::Changes;
+use crate::kernel::request::Changes;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::slot::Slot;
 use crate::kernel::spec_edit_words::spec_edit_words;

@@ -15,8 +15,8 @@ use crate::kernel::go_operator;
 use crate::kernel::kube_events;
 use crate::kernel::log_lines;
 use crate::kernel::messages::KubeEvent;
-use crate::kernel::object::ChildKind;
-use crate::kernel::pending_request::{ChildWrite, PlannedRequest, Replacement, Write};
+use crate::kernel::object::{ChildKind, Key};
+use crate::kernel::request::{ChildRead, ChildWrite, Replacement, Request, StatusWrite, Write};
 use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::rotation_record;
@@ -32,7 +32,7 @@ pub fn requests(
     BudgetedPlan { plan, turn_state }: &BudgetedPlan<'_>,
     ChildrenToSend { reads, writes }: ChildrenToSend<'_>,
     status: &MemcachedStatus,
-) -> Vec<PlannedRequest> {
+) -> Vec<Request> {
     let spec = plan.desired.spec();
     if !reads.is_empty() {
         // The writes and the status depend on what the reads find.
@@ -52,8 +52,15 @@ pub fn requests(
     }
 }
 
-fn read(view: &View<'_>, kind: ChildKind) -> PlannedRequest {
-    PlannedRequest::ReadChild { kind, known: view.resource.slot(kind).known_versions_when_asked() }
+/// Where the child is.
+fn key_of_child(view: &View<'_>, kind: ChildKind) -> Key {
+    let Key { namespace, name } = &view.resource.seen.key;
+    Key { namespace: namespace.clone(), name: kind.name_of_child(name) }
+}
+
+fn read(view: &View<'_>, kind: ChildKind) -> Request {
+    let known = view.resource.slot(kind).known_versions_when_asked();
+    Request::ReadChild(ChildRead { kind, key: key_of_child(view, kind), known })
 }
 
 /// The request that carries out one decision; `None` where nothing is to be written.
@@ -62,7 +69,7 @@ fn write(
     plan: &Plan<'_>,
     mounted_secrets: &MountedSecrets,
     ChangedChild { planned, changes }: ChangedChild<'_>,
-) -> Option<PlannedRequest> {
+) -> Option<Request> {
     let kind = planned.kind;
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
@@ -104,8 +111,9 @@ fn write(
     let cause = planned.action.cause();
     let switched = switches.then(|| kube_events::workload_switched(kind, &view.resource.seen.key, cause));
     let makes_pods = cause.is_some() || (kind == plan.desired.workload() && is_created);
-    Some(PlannedRequest::WriteChild(ChildWrite {
+    Some(Request::WriteChild(ChildWrite {
         kind,
+        key: key_of_child(view, kind),
         write,
         attempt: view.attempt_at(kind, planned.hash(), &planned.action),
         changes,
@@ -136,7 +144,7 @@ impl View<'_> {
 
     /// The request that writes a status, with a warning beside the Events of the status itself.
     #[must_use]
-    pub fn write_status(&self, status: &MemcachedStatus, warning: Option<KubeEvent>) -> PlannedRequest {
+    pub fn write_status(&self, status: &MemcachedStatus, warning: Option<KubeEvent>) -> Request {
         let (resource, before) = (self.resource, &self.resource.seen.status);
         let template_changed = resource.slot(resource.workload()).template_changed;
         let held = self.our_workload().is_some_and(|live| live.partition == Some(HELD));
@@ -159,7 +167,9 @@ impl View<'_> {
             kube_events::of_rotation(before, status).chain(of_cluster).chain(others).collect();
         let log =
             log_lines::of_ready(before, status).into_iter().chain(others.iter().map(log_lines::of_event));
-        PlannedRequest::WriteStatus {
+        Request::WriteStatus(StatusWrite {
+            resource_version: resource.seen.resource_version.clone(),
+            patch: patch::patch(before, status),
             log: log.collect(),
             kube_events: kube_events::of_ready(before, status).into_iter().chain(others).collect(),
             rollout_by_others,
@@ -169,6 +179,6 @@ impl View<'_> {
             ),
             attempt: self.attempt_at_status(),
             status: Box::new(status.clone()),
-        }
+        })
     }
 }

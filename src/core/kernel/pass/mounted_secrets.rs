@@ -38,7 +38,7 @@ use crate::kernel::failure::Failure;
 use crate::kernel::go_operator::mounted_secret as go_operator_secret;
 use crate::kernel::known_versions::Presence;
 use crate::kernel::live::Live;
-use crate::kernel::pending_request::SecretRead;
+use crate::kernel::request::SecretRead;
 use crate::kernel::stateful_set_rollout::NextPod;
 use crate::kernel::status::inputs::MissingSecret;
 use crate::kernel::world::secret::{Secret, SecretDigests, SecretHash};

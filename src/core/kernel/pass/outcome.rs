@@ -8,7 +8,7 @@ use crate::kernel::failure::Category;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::object::ChildKind;
-use crate::kernel::pending_request::{PlannedRequest, SecretRead};
+use crate::kernel::request::{Request, SecretRead};
 use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::world::secret::SecretHash;
@@ -17,7 +17,7 @@ use crate::kernel::world::secret::SecretHash;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pass {
     /// Requests to send now, independent of each other; the next pass runs when all have been answered.
-    pub requests: Vec<PlannedRequest>,
+    pub requests: Vec<Request>,
     /// What saves work later.
     pub findings: PassFindings,
     /// A Secret hash, if the pass computed one.
@@ -34,7 +34,7 @@ impl Pass {
     /// One that reads these Secrets and does nothing else.
     #[must_use]
     pub fn from_reads(secrets: Vec<SecretRead>) -> Self {
-        Self { requests: secrets.into_iter().map(PlannedRequest::ReadSecret).collect(), ..Self::default() }
+        Self { requests: secrets.into_iter().map(Request::ReadSecret).collect(), ..Self::default() }
     }
 }
 

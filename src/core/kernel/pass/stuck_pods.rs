@@ -10,7 +10,7 @@ use crate::api::Validated;
 use crate::api::spec::Workload;
 use crate::kernel::event::SeenPod;
 use crate::kernel::kube_events;
-use crate::kernel::pending_request::{PlannedRequest, PodDeletion};
+use crate::kernel::request::{PodDeletion, Request};
 use crate::kernel::stateful_set_rollout::{UnreadyPod, is_rolling};
 
 /// The pods that have to be deleted, so that Kubernetes makes them from the new template.
@@ -41,8 +41,8 @@ pub fn to_delete<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = 
 
 /// The request that deletes one.
 #[must_use]
-pub fn request(pod: &SeenPod) -> PlannedRequest {
-    PlannedRequest::DeletePod(PodDeletion {
+pub fn request(pod: &SeenPod) -> Request {
+    Request::DeletePod(PodDeletion {
         pod: pod.key.clone(),
         uid: pod.uid.clone(),
         resource_version: pod.resource_version.clone(),

@@ -11,13 +11,14 @@ mod replies;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
-use super::effect::{Effect, PodQuestion, RequestId};
+use super::effect::{Effect, PodQuestion};
 use super::event::{Event, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
@@ -26,9 +27,9 @@ use super::observation::{ChildResult, Observation};
 use super::pass;
 use super::pass::outcome::{ComparedChild, Pass, PassFindings, Settled};
 use super::pass::view::View;
-use super::pending_request::{PendingRequest, PlannedRequest};
 use super::pod_figures::AskedFigures;
 use super::queue::{Lane, Queue};
+use super::request::{PendingRequest, Request, RequestId};
 use super::rollout_budget::{BudgetSettings, RolloutBudget};
 use super::shortcuts::half_pass;
 use super::world::World;
@@ -357,18 +358,16 @@ impl Reconciler {
         }
         self.active_passes.send(key, pass.requests.len());
         resource.note_requests();
-        for kind in pass.requests.iter().filter_map(PlannedRequest::child) {
+        for kind in pass.requests.iter().filter_map(Request::child) {
             resource.slot_mut(kind).on_request();
         }
-        for request in pass.requests {
+        let SeenResource { uid, generation, .. } = &resource.seen;
+        for request in pass.requests.into_iter().map(Arc::new) {
             let id = RequestId(self.next_id);
             self.next_id += 1;
-            let on_the_wire = request.on_the_wire(&resource.seen);
-            effects.push(Effect::Send { id, resource: key.clone(), request: on_the_wire });
-            let SeenResource { uid, generation, .. } = &resource.seen;
-            let (uid, generation) = (uid.clone(), *generation);
-            self.pending_requests
-                .insert(id, PendingRequest { resource: key.clone(), uid, generation, request });
+            effects.push(Effect::Send { id, resource: key.clone(), request: Arc::clone(&request) });
+            let (resource, uid, generation) = (key.clone(), uid.clone(), *generation);
+            self.pending_requests.insert(id, PendingRequest { resource, uid, generation, request });
         }
     }
 

@@ -1,23 +1,28 @@
 //! The handling of replies: what each one proves. Pure; a part of [`Reconciler`], whose `fold` calls it for each reply.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::Reconciler;
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::effect::{About, Effect, RequestId};
-use crate::kernel::event::{Reply, SeenChild};
+use crate::kernel::effect::{About, Effect};
+use crate::kernel::event::{Reply, SecretContent, SeenChild, SeenResource};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::known_versions::Presence;
 use crate::kernel::lists::Moment;
 use crate::kernel::messages::{KubeEvent, LogLine};
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
 use crate::kernel::observation::{Observation, RotationResult};
-use crate::kernel::pending_request::{
-    Changes, ChildWrite, PendingRequest, PlannedRequest, PodDeletion, Replacement, SecretRead, Write,
-};
 use crate::kernel::queue::Lane;
+use crate::kernel::request::{
+    Changes, ChildRead, ChildWrite, PendingRequest, PodDeletion, Replacement, Request, RequestId, SecretRead,
+    StatusWrite, Write,
+};
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::slot::Slot;
+use crate::kernel::world::World;
 use crate::kernel::world::resource::{Resource, UnstorableStatus};
 use crate::kernel::{altered, kube_events, live, log_lines};
 
@@ -31,107 +36,213 @@ impl Reconciler {
         let Some(pending) = self.pending_requests.remove(&id) else { return };
         let PendingRequest { resource: key, uid, generation, request } = pending;
         self.count_reply(&key, &uid);
-        let answered = self.world.lists.answer();
-        let subject = Subject { key: &key, uid: &uid };
-        // Several resources may use a Secret: what was read stays true even if the reader was deleted.
-        if let PlannedRequest::ReadSecret(read) = request {
-            let line = self.handle_secret_reply(read, reply, &uid);
-            return effects.extend(line.map(|line| subject.log(line)));
-        }
-        if let PlannedRequest::DeletePod(deletion) = request {
-            return effects.extend(self.handle_pod_reply(&subject, deletion, reply));
-        }
-        let version = self.world.server_version.clone().unwrap_or_default();
-        let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else {
-            return;
-        };
-        match (request, reply) {
-            (request, Reply::Failed(failure)) => {
-                let category = failure.category;
-                effects.push(subject.log(failed(resource, &subject, request, failure, self.now)));
-                self.note_failure(&key, category, effects);
+        self.world.lists.answer();
+        let subject = Subject { key: &key, uid: &uid, generation };
+        // Nothing is copied: the shell let go of the request when it left.
+        match (Arc::unwrap_or_clone(request), reply) {
+            (request, Reply::Failed(failure)) => self.on_failure(&subject, request, failure, effects),
+            (Request::ReadSecret(read), Reply::Secret(found)) => {
+                self.on_secret_answer(&subject, read, Ok(found), effects);
             }
-            (PlannedRequest::WriteChild(sent), Reply::Child(seen))
-                if seen.is_some() || matches!(sent.write, Write::Delete { .. }) =>
-            {
-                let circumstances = Circumstances { version: &version, generation, answered, now: self.now };
-                effects.append(&mut child_written(resource, &subject, sent, seen, &circumstances));
+            (Request::ReadChild(read), Reply::Child(found)) => self.on_child_read(&subject, read, found),
+            (Request::WriteChild(write), Reply::Child(seen)) => {
+                self.on_child_written(&subject, write, seen, effects);
             }
-            (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
-                self.world.find_child(*seen, &known);
-                self.world.recheck_later(&key, kind, self.now);
+            (Request::DeletePod(deletion), Reply::PodDeleted) => {
+                self.on_pod_deleted(&subject, deletion, effects);
             }
-            (PlannedRequest::ReadChild { kind, known }, Reply::Child(None)) => {
-                resource.slot_mut(kind).store_answered_absence(known.of_live(), answered);
-            }
-            (PlannedRequest::WriteChild(ChildWrite { kind, attempt, .. }), Reply::Child(None)) => {
-                resource.slot_mut(kind).store_answered_absence(attempt.version.as_ref(), answered);
-            }
-            (
-                PlannedRequest::WriteStatus {
-                    status,
-                    kube_events,
-                    log,
-                    rollout_by_others,
-                    rotation,
-                    attempt: _,
-                },
-                Reply::Status(stored),
-            ) => {
-                effects.extend(subject.told(log, kube_events));
-                let rolls = rollout_by_others.then(|| subject.rollout(RolloutCause::Others));
-                effects.extend(rolls.into_iter().chain(rotation.map(counted)));
-                (resource.backoff, resource.answered) = (None, answered);
-                resource.unstorable = UnstorableStatus::from_answer(*status, &stored.status).map(Box::new);
-                self.world.see_answered_resource(*stored);
+            (Request::WriteStatus(write), Reply::Status(stored)) => {
+                self.on_status_written(&subject, write, *stored, effects);
             }
             // A reply of another request's shape proves nothing; the next pass sees the world as it was.
             _ => {}
         }
     }
 
-    /// Notes that a pod goes, or why it could not be deleted. Returns what to say.
-    fn handle_pod_reply(
+    /// Stores why a request failed.
+    fn on_failure(
         &mut self,
         subject: &Subject<'_>,
-        PodDeletion { pod, uid, resource_version: _, kube_event }: PodDeletion,
-        reply: Reply,
-    ) -> Vec<Effect> {
-        let resource = self.world.resources.get_mut(subject.key).filter(|it| it.seen.uid == *subject.uid);
-        let Some(resource) = resource else { return Vec::new() };
-        match reply {
-            Reply::PodDeleted => {
-                resource.pod_backoff = None;
-                self.world.mark_pod_terminating(&pod, &uid);
-                subject.told(vec![log_lines::of_event(&kube_event)], vec![kube_event]).collect()
+        request: Request,
+        failure: Failure,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (category, now) = (failure.category, self.now);
+        match request {
+            // The backoffs of the Secret and of the pods count, not the resource's.
+            Request::ReadSecret(read) => self.on_secret_answer(subject, read, Err(failure), effects),
+            Request::DeletePod(_) => self.on_pod_kept(subject, failure, effects),
+            Request::ReadChild(ChildRead { kind, .. }) => {
+                let store = |it: &mut Resource| read_failed(it, kind, failure, subject.uid, now);
+                self.note_failure(subject, category, store, effects);
             }
-            Reply::Failed(failure) => {
-                let (before, said) = (resource.pod_backoff.take(), failure.clone());
-                let attempt = Attempt::default();
-                let mut after =
-                    Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, self.now);
-                // The backoff is that of all pods: which of them changes says nothing about the others.
-                after.retry_at = after.retry_at.or_else(|| self.now.checked_add(REFUSED_DELETION).ok());
-                let line = log_lines::of_failure(&said, before.as_deref(), Some(&after));
-                resource.pod_backoff = Some(Box::new(after));
-                vec![subject.log(line)]
+            Request::WriteChild(write) => {
+                let store = |it: &mut Resource| write_failed(it, write, failure, subject.uid, now);
+                self.note_failure(subject, category, store, effects);
             }
-            Reply::Secret(_) | Reply::Child(_) | Reply::Status(_) | Reply::Agents(_) | Reply::Figures(_) => {
-                Vec::new()
+            Request::WriteStatus(StatusWrite { attempt, .. }) => {
+                let store = |it: &mut Resource| back_off(&mut it.backoff, failure, attempt, subject.uid, now);
+                self.note_failure(subject, category, store, effects);
             }
         }
     }
 
-    /// Says once of a namespace that it goes.
-    fn note_failure(&mut self, key: &Key, category: Category, effects: &mut Vec<Effect>) {
+    /// Stores a failure in the resource by `store`, which gives the line for the log. Says once of a namespace that it goes.
+    fn note_failure(
+        &mut self,
+        subject: &Subject<'_>,
+        category: Category,
+        store: impl FnOnce(&mut Resource) -> LogLine,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(resource) = subject.find_in(&mut self.world.resources) else { return };
+        effects.push(subject.log(store(resource)));
         if category == Category::NamespaceTerminating {
-            let Self { world, last_told, .. } = self;
-            last_told.namespace_terminates(
-                &key.namespace,
-                || world.resources_in(&key.namespace).count(),
-                effects,
-            );
+            let namespace = &subject.key.namespace;
+            let count = || self.world.resources_in(namespace).count();
+            self.last_told.namespace_terminates(namespace, count, effects);
         }
+    }
+
+    /// Stores what the answer to a read of a Secret proves, or why there is none. Several resources may use the Secret: what
+    /// was read stays true even if the reader was deleted.
+    fn on_secret_answer(
+        &mut self,
+        subject: &Subject<'_>,
+        SecretRead { secret, keys, known }: SecretRead,
+        answer: Result<Option<SecretContent>, Failure>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let answered = self.world.lists.now();
+        let Some(entry) = self.world.secrets.get_mut(&secret) else { return };
+        match answer {
+            Ok(Some(mut content)) => {
+                content.requested = keys;
+                // Two resources may use different keys of the Secret: neither may drop what the other needs.
+                if let Some(known) = entry.content.take_if(|known| {
+                    known.uid == content.uid && known.resource_version == content.resource_version
+                }) {
+                    content.unite(known);
+                }
+                entry.answered = answered;
+                let is_older = matches!(&entry.presence, Presence::Present(uid, version)
+                    if *uid == content.uid && content.resource_version.is_older_than(version));
+                let is_newer = matches!(&entry.presence, Presence::Present(uid, _) if *uid == content.uid);
+                // The watch may have shown something newer since the request left.
+                let unchanged = entry.presence == known;
+                if is_older && unchanged {
+                    self.world.lists.go_back(Watched::Secret, &secret);
+                }
+                if unchanged || (is_newer && !is_older) {
+                    entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
+                    entry.content = Some(content);
+                }
+                entry.backoff = None;
+            }
+            Ok(None) => {
+                entry.answered = answered;
+                // Only if the watch showed nothing newer in the meantime; otherwise the next pass reads again.
+                if entry.presence == known {
+                    entry.presence = Presence::Absent;
+                }
+                entry.backoff = None;
+            }
+            Err(failure) => {
+                let before = entry.backoff.take();
+                let attempt = Attempt::default();
+                let after = Backoff::from_failure(before.as_ref(), failure, attempt, subject.uid, self.now);
+                let line = log_lines::of_failure(&after.failure, before.as_ref(), Some(&after));
+                entry.backoff = Some(after);
+                effects.push(subject.log(line));
+            }
+        }
+        // Others wait for the same Secret.
+        for user in &entry.users {
+            self.queue.push(user, Lane::Fresh);
+        }
+    }
+
+    /// Stores what a read of a child found.
+    fn on_child_read(
+        &mut self,
+        subject: &Subject<'_>,
+        ChildRead { kind, key: _, known }: ChildRead,
+        found: Option<Box<SeenChild>>,
+    ) {
+        let answered = self.world.lists.now();
+        let Some(resource) = subject.find_in(&mut self.world.resources) else { return };
+        match found {
+            Some(seen) => {
+                self.world.find_child(*seen, &known);
+                self.world.recheck_later(subject.key, kind, self.now);
+            }
+            None => resource.slot_mut(kind).store_answered_absence(known.of_live(), answered),
+        }
+    }
+
+    /// Stores what the answer to a write of a child proves.
+    fn on_child_written(
+        &mut self,
+        subject: &Subject<'_>,
+        sent: ChildWrite,
+        seen: Option<Box<SeenChild>>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (answered, now) = (self.world.lists.now(), self.now);
+        let World { resources, server_version, .. } = &mut self.world;
+        let Some(resource) = subject.find_in(resources) else { return };
+        if seen.is_none() && !matches!(sent.write, Write::Delete { .. }) {
+            let ChildWrite { kind, attempt, .. } = sent;
+            resource.slot_mut(kind).store_answered_absence(attempt.version.as_ref(), answered);
+            return;
+        }
+        let version = server_version.as_deref().unwrap_or_default();
+        let circumstances = Circumstances { version, answered, now };
+        effects.append(&mut child_written(resource, subject, sent, seen, &circumstances));
+    }
+
+    /// Notes that a pod goes.
+    fn on_pod_deleted(
+        &mut self,
+        subject: &Subject<'_>,
+        PodDeletion { pod, uid, resource_version: _, kube_event }: PodDeletion,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(resource) = subject.find_in(&mut self.world.resources) else { return };
+        resource.pod_backoff = None;
+        self.world.mark_pod_terminating(&pod, &uid);
+        effects.extend(subject.told(vec![log_lines::of_event(&kube_event)], vec![kube_event]));
+    }
+
+    /// Notes why a pod could not be deleted.
+    fn on_pod_kept(&mut self, subject: &Subject<'_>, failure: Failure, effects: &mut Vec<Effect>) {
+        let Some(resource) = subject.find_in(&mut self.world.resources) else { return };
+        let (before, attempt) = (resource.pod_backoff.take(), Attempt::default());
+        let mut after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, self.now);
+        // The backoff is that of all pods: which of them changes says nothing about the others.
+        after.retry_at = after.retry_at.or_else(|| self.now.checked_add(REFUSED_DELETION).ok());
+        let line = log_lines::of_failure(&after.failure, before.as_deref(), Some(&after));
+        resource.pod_backoff = Some(Box::new(after));
+        effects.push(subject.log(line));
+    }
+
+    /// Stores the status that the API server holds now, and says what it tells.
+    fn on_status_written(
+        &mut self,
+        subject: &Subject<'_>,
+        sent: StatusWrite,
+        stored: SeenResource,
+        effects: &mut Vec<Effect>,
+    ) {
+        let answered = self.world.lists.now();
+        let Some(resource) = subject.find_in(&mut self.world.resources) else { return };
+        let StatusWrite { status, kube_events, log, rollout_by_others, rotation, .. } = sent;
+        effects.extend(subject.told(log, kube_events));
+        let rolls = rollout_by_others.then(|| subject.rollout(RolloutCause::Others));
+        effects.extend(rolls.into_iter().chain(rotation.map(counted)));
+        (resource.backoff, resource.answered) = (None, answered);
+        resource.unstorable = UnstorableStatus::from_answer(*status, &stored.status).map(Box::new);
+        self.world.see_answered_resource(stored);
     }
 
     /// Counts a reply of a batch. The batch of an earlier resource of the same name is awaited too, because it may
@@ -171,66 +282,6 @@ impl Reconciler {
         }
         self.queue.push(key, Lane::Fresh);
     }
-
-    /// Stores what the answer to a read of a Secret proves. Returns the line about a failure.
-    fn handle_secret_reply(
-        &mut self,
-        SecretRead { secret, keys, known }: SecretRead,
-        reply: Reply,
-        uid: &Uid,
-    ) -> Option<LogLine> {
-        let answered = self.world.lists.now();
-        let entry = self.world.secrets.get_mut(&secret)?;
-        let mut line = None;
-        match reply {
-            Reply::Secret(Some(mut content)) => {
-                content.requested = keys;
-                // Two resources may use different keys of the Secret: neither may drop what the other needs.
-                if let Some(known) = entry.content.take_if(|known| {
-                    known.uid == content.uid && known.resource_version == content.resource_version
-                }) {
-                    content.unite(known);
-                }
-                entry.answered = answered;
-                let is_older = matches!(&entry.presence, Presence::Present(uid, version)
-                    if *uid == content.uid && content.resource_version.is_older_than(version));
-                let is_newer = matches!(&entry.presence, Presence::Present(uid, _) if *uid == content.uid);
-                // The watch may have shown something newer since the request left.
-                let unchanged = entry.presence == known;
-                if is_older && unchanged {
-                    self.world.lists.go_back(Watched::Secret, &secret);
-                }
-                if unchanged || (is_newer && !is_older) {
-                    entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
-                    entry.content = Some(content);
-                }
-                entry.backoff = None;
-            }
-            Reply::Secret(None) => {
-                entry.answered = answered;
-                // Only if the watch showed nothing newer in the meantime; otherwise the next pass reads again.
-                if entry.presence == known {
-                    entry.presence = Presence::Absent;
-                }
-                entry.backoff = None;
-            }
-            Reply::Failed(failure) => {
-                let before = entry.backoff.take();
-                let said = failure.clone();
-                let after =
-                    Backoff::from_failure(before.as_ref(), failure, Attempt::default(), uid, self.now);
-                line = Some(log_lines::of_failure(&said, before.as_ref(), Some(&after)));
-                entry.backoff = Some(after);
-            }
-            Reply::Child(_) | Reply::PodDeleted | Reply::Status(_) | Reply::Agents(_) | Reply::Figures(_) => {
-            }
-        }
-        // Others wait for the same Secret.
-        for user in &entry.users {
-            self.queue.push(user, Lane::Fresh);
-        }
-        line
-    }
 }
 
 /// What the metrics count of a rotation.
@@ -243,9 +294,16 @@ struct Subject<'a> {
     key: &'a Key,
     /// The uid of the resource for which the request was sent.
     uid: &'a Uid,
+    /// The generation of the resource that the request was made from.
+    generation: i64,
 }
 
 impl Subject<'_> {
+    /// The resource, unless it is gone; one that was made anew under its name is another.
+    fn find_in<'w>(&self, resources: &'w mut BTreeMap<Key, Box<Resource>>) -> Option<&'w mut Resource> {
+        resources.get_mut(self.key).filter(|it| it.seen.uid == *self.uid).map(|it| &mut **it)
+    }
+
     fn publish(&self, kube_event: KubeEvent) -> Effect {
         Effect::Publish { resource: self.key.clone(), uid: self.uid.clone(), kube_event }
     }
@@ -316,8 +374,6 @@ impl Written<'_> {
 struct Circumstances<'a> {
     /// The version of the API server.
     version: &'a str,
-    /// The generation of the resource that the request was made from.
-    generation: i64,
     answered: Moment,
     now: Timestamp,
 }
@@ -330,7 +386,7 @@ fn child_written(
     seen: Option<Box<SeenChild>>,
     circumstances: &Circumstances<'_>,
 ) -> Vec<Effect> {
-    let ChildWrite { kind, write, attempt, changes, kube_events } = sent;
+    let ChildWrite { kind, key: _, write, attempt, changes, kube_events } = sent;
     let is_another = |it: &&Replacement| {
         seen.as_ref().is_some_and(|seen| live::template_content_hash(&seen.content.parse()) != it.template)
     };
@@ -339,7 +395,7 @@ fn child_written(
     // A patch gives up or takes away single fields before the apply that says what the edit asks for.
     let carries_spec = matches!(write, Write::Create { .. } | Write::Apply { .. });
     if kind == resource.workload() && seen.is_some() && carries_spec {
-        resource.note_workload_written(circumstances.generation);
+        resource.note_workload_written(subject.generation);
     }
     let slot = resource.slot_mut(kind);
     slot.answered = circumstances.answered;
@@ -365,7 +421,7 @@ fn store_written(
     slot: &mut Slot,
     subject: &Subject<'_>,
     WriteAnswer { kind, attempt, write, seen }: WriteAnswer,
-    &Circumstances { version, generation: _, answered: _, now }: &Circumstances<'_>,
+    &Circumstances { version, answered: _, now }: &Circumstances<'_>,
 ) {
     let before = slot.backoff.take();
     slot.repairs.note(attempt.body, now);
@@ -388,66 +444,64 @@ fn store_written(
     slot.store_from_write(*seen);
 }
 
-/// Stores the failure of a request in its backoff, which says when it may be sent again. Returns the line for the log.
-fn failed(
+/// Stores that a child could not be written. Returns the line for the log.
+fn write_failed(
     resource: &mut Resource,
-    subject: &Subject<'_>,
-    request: PlannedRequest,
+    ChildWrite { kind, attempt, .. }: ChildWrite,
     failure: Failure,
+    uid: &Uid,
     now: Timestamp,
 ) -> LogLine {
-    let said = failure.clone();
-    let line = |before: Option<&Backoff>, after: &Backoff| log_lines::of_failure(&said, before, Some(after));
-    match request {
-        PlannedRequest::WriteChild(ChildWrite { kind, attempt, .. }) => {
-            let slot = resource.slot_mut(kind);
-            // If the watch has shown the conflicting write in the meantime, the child need not be read.
-            let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
-            slot.must_read = false;
-            match failure.category {
-                Category::Conflict => slot.must_read = is_news,
-                Category::Invalid => {
-                    slot.on_create_without_conflict();
-                    slot.on_invalid_apply(attempt.body);
-                }
-                Category::ImmutableField
-                | Category::Forbidden
-                | Category::QuotaExceeded
-                | Category::AdmissionDenied
-                | Category::NamespaceTerminating
-                | Category::Transient
-                | Category::Internal => slot.on_create_without_conflict(),
-            }
-            let before = slot.backoff.take();
-            let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
-            let line = line(before.as_deref(), &after);
-            slot.backoff = Some(Box::new(after));
-            line
+    let slot = resource.slot_mut(kind);
+    // If the watch has shown the conflicting write in the meantime, the child need not be read.
+    let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
+    slot.must_read = false;
+    match failure.category {
+        Category::Conflict => slot.must_read = is_news,
+        Category::Invalid => {
+            slot.on_create_without_conflict();
+            slot.on_invalid_apply(attempt.body);
         }
-        PlannedRequest::ReadChild { kind, .. } => {
-            resource.recheck_later(kind, now);
-            let slot = resource.slot_mut(kind);
-            // What was known of the child holds until it can be read.
-            if slot.is_out_of_sight() && !slot.must_read {
-                return log_lines::of_failure(&said, None, None);
-            }
-            let before = slot.backoff.take();
-            let attempt = before.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
-            let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
-            let line = line(before.as_deref(), &after);
-            slot.backoff = Some(Box::new(after));
-            line
-        }
-        PlannedRequest::WriteStatus { attempt, .. } => {
-            let before = resource.backoff.take();
-            let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
-            let line = line(before.as_deref(), &after);
-            resource.backoff = Some(Box::new(after));
-            line
-        }
-        // The backoffs of the Secret and of the pods count, not the resource's.
-        PlannedRequest::ReadSecret(_) | PlannedRequest::DeletePod(_) => {
-            log_lines::of_failure(&said, None, None)
-        }
+        Category::ImmutableField
+        | Category::Forbidden
+        | Category::QuotaExceeded
+        | Category::AdmissionDenied
+        | Category::NamespaceTerminating
+        | Category::Transient
+        | Category::Internal => slot.on_create_without_conflict(),
     }
+    back_off(&mut slot.backoff, failure, attempt, uid, now)
+}
+
+/// Stores that a child could not be read. Returns the line for the log.
+fn read_failed(
+    resource: &mut Resource,
+    kind: ChildKind,
+    failure: Failure,
+    uid: &Uid,
+    now: Timestamp,
+) -> LogLine {
+    resource.recheck_later(kind, now);
+    let slot = resource.slot_mut(kind);
+    // What was known of the child holds until it can be read.
+    if slot.is_out_of_sight() && !slot.must_read {
+        return log_lines::of_failure(&failure, None, None);
+    }
+    let attempt = slot.backoff.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
+    back_off(&mut slot.backoff, failure, attempt, uid, now)
+}
+
+/// Stores a failure in a backoff, which says when the request may be sent again. Returns the line for the log.
+fn back_off(
+    backoff: &mut Option<Box<Backoff>>,
+    failure: Failure,
+    attempt: Attempt,
+    uid: &Uid,
+    now: Timestamp,
+) -> LogLine {
+    let before = backoff.take();
+    let after = Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+    let line = log_lines::of_failure(&after.failure, before.as_deref(), Some(&after));
+    *backoff = Some(Box::new(after));
+    line
 }

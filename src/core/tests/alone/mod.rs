@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use kube_core::DynamicObject;
-use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenResource, SeenRollout};
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator_core::kernel::request::{ChildWrite, Request, StatusWrite, Write};
 use memcached_operator_core::kernel::seen;
 use serde_json::{Value, json};
 
@@ -111,8 +112,10 @@ pub(crate) fn resource(number: usize) -> SeenResource {
 
 fn answer(resource: &SeenResource, request: &Request) -> Reply {
     match request {
-        Request::Create { kind, body, .. } => created(*kind, body.clone()),
-        Request::PatchStatus { status: patch, .. } => {
+        Request::WriteChild(ChildWrite { kind, write: Write::Create { body }, .. }) => {
+            created(*kind, body.clone())
+        }
+        Request::WriteStatus(StatusWrite { patch, .. }) => {
             let mut status = json!(resource.status);
             for (field, value) in patch.as_object().into_iter().flatten() {
                 status[field] = value.clone();

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::kernel::event::{ScalingInactive, SeenChild, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope};
-use memcached_operator_core::kernel::pending_request::PlannedRequest;
+use memcached_operator_core::kernel::request::{Request, StatusWrite};
 use memcached_operator_core::kernel::world::World;
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ fn without_metrics_for(seconds: i64) -> (Vec<String>, Vec<String>) {
     let world = world(&spec, vec![service(&spec), complete(scaled_by_others(&spec), 1), autoscaler]);
     let (mut warnings, mut events) = (Vec::new(), Vec::new());
     for request in run(&world).requests {
-        let PlannedRequest::WriteStatus { status, kube_events, .. } = request else { continue };
+        let Request::WriteStatus(StatusWrite { status, kube_events, .. }) = request else { continue };
         warnings.extend(status.warnings.into_iter().map(|it| it.message));
         events.extend(kube_events.into_iter().map(|it| it.reason).filter(|it| it == "AutoscalerInactive"));
     }

@@ -20,7 +20,7 @@ use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash::BodyHash;
 use memcached_operator_core::kernel::object::{ChildKind, Uid};
-use memcached_operator_core::kernel::pending_request::PlannedRequest;
+use memcached_operator_core::kernel::request::Request;
 use memcached_operator_core::kernel::world::World;
 use serde_json::json;
 
@@ -52,7 +52,6 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
 }
 
 fn looks(world: &World) -> usize {
-    let is_read =
-        |it: &&PlannedRequest| matches!(it, PlannedRequest::ReadSecret(_) | PlannedRequest::ReadChild { .. });
+    let is_read = |it: &&Request| matches!(it, Request::ReadSecret(_) | Request::ReadChild(_));
     run(world).requests.iter().filter(is_read).count()
 }

@@ -3,7 +3,7 @@
 use json_patch::{AddOperation, PatchOperation};
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion, Uid};
-use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest, Write};
+use memcached_operator_core::kernel::request::{ChildWrite, Request, Write};
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
@@ -33,7 +33,7 @@ fn orphans_get_their_owner_back_and_their_pods_stay() {
     let world = world(&spec, left.to_vec());
     assert_eq!(sent(&world), ["apply Service", "apply Deployment"]);
     for request in run(&world).requests {
-        let PlannedRequest::WriteChild(ChildWrite {
+        let Request::WriteChild(ChildWrite {
             kind,
             write: Write::Apply { uid, resource_version, body, replaces },
             ..
@@ -61,12 +61,8 @@ fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
         let mut world = world(&spec, vec![service(&spec), deployment(&spec), policy.clone()]);
         assert_eq!(sent(&world), ["patch NetworkPolicy"]);
         let requests = run(&world).requests;
-        let [
-            PlannedRequest::WriteChild(ChildWrite {
-                write: Write::Patch { resource_version, edits, .. },
-                ..
-            }),
-        ] = &requests[..]
+        let [Request::WriteChild(ChildWrite { write: Write::Patch { resource_version, edits, .. }, .. })] =
+            &requests[..]
         else {
             panic!("{requests:?}");
         };

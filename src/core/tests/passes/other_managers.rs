@@ -5,7 +5,7 @@ use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion};
-use memcached_operator_core::kernel::pending_request::{Changes, ChildWrite, PlannedRequest};
+use memcached_operator_core::kernel::request::{Changes, ChildWrite, Request, StatusWrite};
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::World;
 use rstest::rstest;
@@ -44,7 +44,7 @@ fn settled(spec: &Value) -> World {
 /// Stores the status that a pass writes.
 fn store_status(world: &mut World) {
     let status = run(world).requests.into_iter().find_map(|request| match request {
-        PlannedRequest::WriteStatus { status, .. } => Some(status),
+        Request::WriteStatus(StatusWrite { status, .. }) => Some(status),
         _ => None,
     });
     world.resources.values_mut().next().unwrap().seen.status = *status.unwrap();
@@ -53,7 +53,7 @@ fn store_status(world: &mut World) {
 /// What the write of the Deployment changes.
 fn changes(world: &World) -> Changes {
     let changes = run(world).requests.into_iter().find_map(|request| match request {
-        PlannedRequest::WriteChild(ChildWrite { kind: ChildKind::Deployment, changes, .. }) => Some(changes),
+        Request::WriteChild(ChildWrite { kind: ChildKind::Deployment, changes, .. }) => Some(changes),
         _ => None,
     });
     changes.unwrap()
@@ -64,7 +64,9 @@ fn said(world: &World) -> (Vec<String>, bool) {
     let mut words = Vec::new();
     let mut by_others = false;
     for request in run(world).requests {
-        let PlannedRequest::WriteStatus { kube_events, rollout_by_others, .. } = request else { continue };
+        let Request::WriteStatus(StatusWrite { kube_events, rollout_by_others, .. }) = request else {
+            continue;
+        };
         by_others |= rollout_by_others;
         words.extend(kube_events.into_iter().map(|it| format!("{}: {}", it.reason, it.message)));
     }

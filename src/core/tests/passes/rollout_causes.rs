@@ -8,7 +8,7 @@ use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::Uid;
-use memcached_operator_core::kernel::pending_request::PlannedRequest;
+use memcached_operator_core::kernel::request::{Request, StatusWrite};
 use memcached_operator_core::kernel::rollout_budget::TurnState;
 use memcached_operator_core::kernel::world::World;
 use rstest::rstest;
@@ -28,7 +28,7 @@ fn fate_of(deployment: SeenChild, after: &Value, generation: i64, status: &Value
     (seen.generation, seen.status) = (generation, serde_json::from_value(status.clone()).unwrap());
     let pass = run(&world);
     let cause = pass.requests.iter().find_map(|request| match request {
-        PlannedRequest::WriteChild(it) => it.write.replaces().and_then(|it| it.cause),
+        Request::WriteChild(it) => it.write.replaces().and_then(|it| it.cause),
         _ => None,
     });
     match (cause, pass.turn_state) {
@@ -131,7 +131,7 @@ fn a_status_that_may_not_be_the_stored_one_is_written_again_before_pods_roll() {
 /// The status that a pass writes.
 fn written_status(world: &World) -> Option<MemcachedStatus> {
     run(world).requests.into_iter().find_map(|request| match request {
-        PlannedRequest::WriteStatus { status, .. } => Some(*status),
+        Request::WriteStatus(StatusWrite { status, .. }) => Some(*status),
         _ => None,
     })
 }

@@ -10,7 +10,7 @@ use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::live::template_content_hash;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion, Uid};
-use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest};
+use memcached_operator_core::kernel::request::{ChildWrite, Request};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use memcached_operator_core::kernel::world::World;
 use rstest::rstest;
@@ -40,8 +40,8 @@ fn what_two_resources_read_of_one_secret_is_kept_together() {
 
 /// Reasons of the Events that go with what a pass writes.
 fn said(world: &World) -> Vec<String> {
-    let kube_events = |request: PlannedRequest| match request {
-        PlannedRequest::WriteChild(write) => write.kube_events,
+    let kube_events = |request: Request| match request {
+        Request::WriteChild(write) => write.kube_events,
         _ => Vec::new(),
     };
     run(world).requests.into_iter().flat_map(kube_events).map(|kube_event| kube_event.reason).collect()
@@ -169,7 +169,7 @@ fn a_hash_that_seems_to_be_ours_replaces_no_pod_while_its_secret_cannot_be_read(
     assert_eq!(live.secret_hash.as_deref(), Some(carried), "it is taken for ours");
     let before = live.template_content_hash;
     for request in run(&world).requests {
-        if let PlannedRequest::WriteChild(ChildWrite { kind: ChildKind::Deployment, write, .. }) = request {
+        if let Request::WriteChild(ChildWrite { kind: ChildKind::Deployment, write, .. }) = request {
             let applied = write.applied().unwrap();
             assert_eq!(write.replaces().and_then(|it| it.cause), None);
             assert_eq!(template_content_hash(applied), before, "{applied:#}");

@@ -7,7 +7,7 @@ use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::event::{SeenChild, SeenRollout};
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::pass::{self, Pass, View};
-use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest, Write};
+use memcached_operator_core::kernel::request::{ChildWrite, Request, StatusWrite, Write};
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::World;
 use serde_json::{Value, json};
@@ -117,8 +117,8 @@ pub(crate) fn run(world: &World) -> Pass {
 
 /// What is sent about the children: `apply Deployment`.
 pub(crate) fn sent(world: &World) -> Vec<String> {
-    let about = |request: &PlannedRequest| match request {
-        PlannedRequest::WriteChild(ChildWrite { kind, write, .. }) => {
+    let about = |request: &Request| match request {
+        Request::WriteChild(ChildWrite { kind, write, .. }) => {
             let verb = match write {
                 Write::Create { .. } => "create",
                 Write::Apply { .. } => "apply",
@@ -145,7 +145,9 @@ pub(crate) fn condition_in_words(world: &World, of: &str) -> Option<String> {
 fn condition_said(world: &World, of: &str, said: impl Fn(&Condition) -> String) -> Option<String> {
     run(world).requests.iter().find_map(|request| {
         match request {
-            PlannedRequest::WriteStatus { status, .. } => status.conditions.iter().find(|it| it.type_ == of),
+            Request::WriteStatus(StatusWrite { status, .. }) => {
+                status.conditions.iter().find(|it| it.type_ == of)
+            }
             _ => None,
         }
         .map(&said)

@@ -4,15 +4,17 @@
 mod late;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::status::BudgetedRollout;
-use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator_core::kernel::observation::Observation;
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator_core::kernel::request::Request;
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use serde_json::json;
 
@@ -62,7 +64,7 @@ pub(crate) struct Fleet {
     /// Kinds that nobody hears of until they are listed, because etcd was restored.
     unheard: BTreeSet<Watched>,
     /// What the former leader asked for before it lost the lead: it is on its way.
-    left_behind: Vec<(Key, Request)>,
+    left_behind: Vec<(Key, Arc<Request>)>,
     /// Resources that were paused or had to wait with a turn on record: a leader has taken their turn back.
     turned_back: BTreeSet<String>,
 }
@@ -401,13 +403,13 @@ impl Fleet {
     /// What the leader asked for and is not answered, with the name of the resource.
     pub(crate) fn requests(&self) -> impl Iterator<Item = (&str, &Request)> {
         self.operators[0].requests.iter().filter_map(|effect| match effect {
-            Effect::Send { resource, request, .. } => Some((resource.name.as_str(), request)),
+            Effect::Send { resource, request, .. } => Some((resource.name.as_str(), &**request)),
             _ => None,
         })
     }
 
     /// Answers one of the leader's requests as this says.
-    fn reply(&mut self, at: usize, how: impl FnOnce(&mut Self, &(Key, Request)) -> Reply) {
+    fn reply(&mut self, at: usize, how: impl FnOnce(&mut Self, &(Key, Arc<Request>)) -> Reply) {
         let Some(at) = at.checked_rem(self.operators[0].requests.len()) else { return };
         let Effect::Send { id, resource, request } = self.operators[0].requests.remove(at) else { return };
         let reply = how(self, &(resource, request));
@@ -418,18 +420,18 @@ impl Fleet {
         self.reply(at, Self::execute);
     }
 
-    fn execute(&mut self, (resource, request): &(Key, Request)) -> Reply {
+    fn execute(&mut self, (resource, request): &(Key, Arc<Request>)) -> Reply {
         if self.lost.iter().any(|scope| scope.includes(&resource.namespace)) {
             return failed(Category::Forbidden);
         }
-        match (request, self.unreadable, self.refused) {
-            (Request::ReadSecret { .. }, Some(category), _) => failed(category),
-            (Request::Create { .. } | Request::Apply { .. }, _, Some((name, category)))
-                if resource.name == name =>
+        match (&**request, self.unreadable, self.refused) {
+            (Request::ReadSecret(_), Some(category), _) => failed(category),
+            (Request::WriteChild(write), _, Some((name, category)))
+                if resource.name == name && write.write.applied().is_some() =>
             {
                 failed(category)
             }
-            (Request::ReadSecret { .. }, ..) => self.secrets().execute(request),
+            (Request::ReadSecret(_), ..) => self.secrets().execute(request),
             _ => self.model(&resource.name).execute(request),
         }
     }

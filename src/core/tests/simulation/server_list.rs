@@ -1,14 +1,14 @@
 //! What clients are told: the list of servers in the status, and the ConfigMap for applications. They are exact after each
 //! change, and stay while a pod or the Service is away. What they have to be is `check_list_is_exact` of the model.
 
-use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
 use proptest::prelude::*;
 
 use crate::history::Op;
 use crate::model::{NAMED, VARIANTS};
-use crate::simulation::Simulation;
+use crate::simulation::{Simulation, request_name};
 use crate::workloads::{answer_all, edited, one_step, pass, run};
 
 fn list(simulation: &Simulation) -> Vec<String> {
@@ -132,7 +132,7 @@ fn asked_for_a_deployment() -> (Simulation, usize) {
 }
 
 fn is_creation_of_deployment(effect: &Effect) -> bool {
-    matches!(effect, Effect::Send { request: Request::Create { kind: ChildKind::Deployment, .. }, .. })
+    matches!(effect, Effect::Send { request, .. } if request_name(request) == "create Deployment")
 }
 
 /// What changes a cache, its pods, the port that clients are told, or whether the operator may write.

@@ -1,7 +1,7 @@
 //! What a watch by our label does not show: children that lost it, and objects of somebody else.
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::Event;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
@@ -214,7 +214,7 @@ fn a_feature_that_was_switched_off_before_the_first_status_takes_along_what_lost
     simulation.model.edit(6);
     simulation.restart();
     simulation.hear();
-    let creates = |it: &Effect| matches!(it, Effect::Send { request: Request::Create { kind, .. }, .. } if *kind == ChildKind::HorizontalPodAutoscaler);
+    let creates = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "create HorizontalPodAutoscaler");
     let place = loop {
         match simulation.requests.iter().position(creates) {
             Some(place) => break place,

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator_core::kernel::effect::{Effect, PodQuestion, Request, RequestId};
+use memcached_operator_core::kernel::effect::{Effect, PodQuestion};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash::BodyHash;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::observation::{Observation, RotationResult};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator_core::kernel::request::{ChildRead, ChildWrite, Request, RequestId, Write};
 
 use crate::disasters::bars;
 use crate::follower::{Departures, Follower};
@@ -186,7 +187,9 @@ impl Simulation {
     fn applies_unreadable(&self, effects: &[Effect]) -> bool {
         let resource = &self.reconciler.world().resources[self.model.resource_key()];
         effects.iter().any(|effect| {
-            let Effect::Send { request: Request::Apply { kind, body, .. }, .. } = effect else {
+            let Effect::Send { request, .. } = effect else { return false };
+            let Request::WriteChild(ChildWrite { kind, write: Write::Apply { body, .. }, .. }) = &**request
+            else {
                 return false;
             };
             let (slot, hash) = (resource.slot(*kind), BodyHash::from_body(body));
@@ -332,13 +335,18 @@ impl Simulation {
 /// A request in two words: `apply Deployment`.
 pub(crate) fn request_name(request: &Request) -> String {
     match request {
-        Request::ReadSecret { .. } => "read Secret".into(),
-        Request::ReadChild { kind, .. } => format!("read {}", kind.name()),
-        Request::Create { kind, .. } => format!("create {}", kind.name()),
-        Request::Apply { kind, .. } => format!("apply {}", kind.name()),
-        Request::Patch { kind, .. } => format!("patch {}", kind.name()),
-        Request::Delete { kind, .. } => format!("delete {}", kind.name()),
-        Request::DeletePod { .. } => "delete Pod".into(),
-        Request::PatchStatus { .. } => "status".into(),
+        Request::ReadSecret(_) => "read Secret".into(),
+        Request::ReadChild(ChildRead { kind, .. }) => format!("read {}", kind.name()),
+        Request::WriteChild(ChildWrite { kind, write, .. }) => {
+            let verb = match write {
+                Write::Create { .. } => "create",
+                Write::Apply { .. } => "apply",
+                Write::Patch { .. } => "patch",
+                Write::Delete { .. } => "delete",
+            };
+            format!("{verb} {}", kind.name())
+        }
+        Request::DeletePod(_) => "delete Pod".into(),
+        Request::WriteStatus(_) => "status".into(),
     }
 }

@@ -3,13 +3,14 @@
 
 use memcached_operator_core::api::spec::NetworkPolicySpec;
 use memcached_operator_core::api::status::BudgetedRollout;
-use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::request::{Request, StatusWrite};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use serde_json::Value;
 
 use crate::fleet::{Fleet, HASH, REVISION};
 use crate::model::Model;
+use crate::simulation::request_name;
 
 /// What comes between a cache and its turn, and the end of that.
 struct Stop {
@@ -71,8 +72,8 @@ fn rotating(size: usize) -> Fleet {
 /// All goes on until the write that takes a turn off the record has been sent. Returns which request that is.
 fn until_the_turn_ends(fleet: &mut Fleet, name: &str) -> usize {
     let ends = |(of, request): (&str, &Request)| {
-        let Request::PatchStatus { status, .. } = request else { return false };
-        of == name && status.get("budgetedRollout") == Some(&Value::Null)
+        let Request::WriteStatus(StatusWrite { patch, .. }) = request else { return false };
+        of == name && patch.get("budgetedRollout") == Some(&Value::Null)
     };
     loop {
         let sent = fleet.requests().position(ends);
@@ -116,7 +117,7 @@ fn a_turn_is_kept_while_it_is_not_known_whether_its_apply_was_stored() {
     fleet.restart(BudgetSettings { limit: 1, adoption: Adoption::Off });
     fleet.secrets().set_secret(Some(5));
     while fleet.hear() {}
-    while !matches!(fleet.next_request(), Some(Request::Apply { .. })) {
+    while fleet.next_request().is_none_or(|it| !request_name(it).starts_with("apply ")) {
         fleet.ask();
     }
     fleet.lose_reply(0);

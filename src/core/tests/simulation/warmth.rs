@@ -3,13 +3,13 @@
 
 use jiff::SignedDuration;
 use memcached_operator_core::api::spec::{MonitoringSpec, RolloutSpec, WarmthSpec};
-use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
 use rstest::rstest;
 
 use crate::model::{NAMED_WITH_SECRET, WARM};
-use crate::simulation::Simulation;
+use crate::simulation::{Simulation, request_name};
 use crate::workloads::{edited, pass, readiness, run, with_a_secret};
 
 fn warming(simulation: &Simulation) -> Option<(String, Option<i32>)> {
@@ -169,9 +169,7 @@ fn a_pod_that_is_warm_is_asked_no_more_while_the_next_one_is_refused() {
     let mut simulation = edited(WARM, WARM + 1);
     run(&mut simulation);
     simulation.model.fill_pods(100);
-    let applies = |it: &Effect| {
-        matches!(it, Effect::Send { request: Request::Apply { kind: ChildKind::StatefulSet, .. }, .. })
-    };
+    let applies = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "apply StatefulSet");
     let refused = |simulation: &mut Simulation| {
         simulation.wait(SignedDuration::from_secs(1));
         simulation.answer_question(0, false);

@@ -2,9 +2,10 @@
 //! meanwhile, what is waited for, and what is said of it. The model checks each partition that is written.
 
 use jiff::SignedDuration;
-use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
+use memcached_operator_core::kernel::request::Request;
 use rstest::rstest;
 use serde_json::json;
 
@@ -230,7 +231,7 @@ fn deletions_of_pods_that_are_refused_for_good_are_sent_again_after_five_minutes
 }
 
 fn is_deletion_of_pod(effect: &Effect) -> bool {
-    matches!(effect, Effect::Send { request: Request::DeletePod { .. }, .. })
+    matches!(effect, Effect::Send { request, .. } if matches!(**request, Request::DeletePod(_)))
 }
 
 /// Pods that mount a Secret, all full.

@@ -5,9 +5,9 @@ use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::NEVER_OBSERVED;
 use memcached_operator_core::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
-use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Watched};
+use memcached_operator_core::kernel::request::{ChildWrite, Request};
 use memcached_operator_core::kernel::secret_keys::PASSWORD_FILE;
 use memcached_operator_core::kernel::unwatched::carries_label;
 use memcached_operator_core::kernel::{diff, hash};
@@ -91,8 +91,8 @@ impl Model {
 
     /// The ConfigMap says the same of the edit that it is written for. `seen`: the resource as the operator sees it.
     pub(crate) fn check_config_map(&self, seen: &SeenResource, request: &Request) {
-        if let Request::Create { kind: ChildKind::ConfigMap, body, .. }
-        | Request::Apply { kind: ChildKind::ConfigMap, body, .. } = request
+        if let Request::WriteChild(ChildWrite { kind: ChildKind::ConfigMap, write, .. }) = request
+            && let Some(body) = write.applied()
         {
             let servers = body["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
             let list: Vec<String> =
@@ -175,12 +175,8 @@ impl Model {
 
     /// A pod that is made now mounts what the Secret holds, whatever the template is for.
     pub(super) fn check_starts_no_pod_with_refused_content(&self, request: &Request) {
-        let (Request::Create { kind, body, .. } | Request::Apply { kind, body, .. }) = request else {
-            return;
-        };
-        if !kind.is_workload() {
-            return;
-        }
+        let Request::WriteChild(ChildWrite { kind, write, .. }) = request else { return };
+        let Some(body) = write.applied().filter(|_| kind.is_workload()) else { return };
         let refused = hash_of_secret(REFUSED);
         assert!(
             !self.judges || *hash_on_template(body) != refused,

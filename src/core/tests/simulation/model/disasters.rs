@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memcached_operator_core::kernel::effect::{PodQuestion, Request};
+use memcached_operator_core::kernel::effect::PodQuestion;
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, SeenChild, SeenResource, SeenSecret};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
+use memcached_operator_core::kernel::request::Request;
 use serde_json::Value;
 
 use super::Model;

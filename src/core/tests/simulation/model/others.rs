@@ -1,10 +1,10 @@
 //! What somebody else does at the places of the children: takes our labels off, and puts objects of their own there.
 
 use memcached_operator_core::kernel::desired::meta::MANAGED_BY_LABEL;
-use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::object::{ChildKind, Uid};
+use memcached_operator_core::kernel::request::{ChildWrite, Request, Write};
 use serde_json::{Value, json};
 
 use super::Model;
@@ -105,7 +105,8 @@ impl Model {
 
     /// Nothing of somebody else is ever written.
     pub(super) fn check_touches_own(&self, request: &Request) {
-        let (Request::Apply { kind, uid, .. } | Request::Delete { kind, uid, .. }) = request else { return };
+        let Request::WriteChild(ChildWrite { kind, write, .. }) = request else { return };
+        let (Write::Apply { uid, .. } | Write::Delete { uid, .. }) = write else { return };
         let foreign = self.children.get(kind).filter(|child| is_foreign(child));
         assert!(foreign.is_none_or(|child| child.uid != *uid), "{request:?} of somebody else's");
     }

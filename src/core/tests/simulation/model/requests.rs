@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memcached_operator_core::kernel::diff;
-use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{Reply, SecretContent, SeenChild, SeenRollout};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion};
+use memcached_operator_core::kernel::request::{
+    ChildRead, ChildWrite, PodDeletion, Request, SecretRead, StatusWrite, Write,
+};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use serde_json::Value;
 
@@ -45,53 +47,68 @@ impl Model {
         self.check_starts_no_pod_with_refused_content(request);
         self.check_partition(request);
         match request {
-            Request::ReadSecret { secret, keys } => Reply::Secret(self.content_of(secret, keys)),
-            Request::ReadChild { kind, .. } => Reply::Child(self.children.get(kind).cloned().map(Box::new)),
-            Request::Create { kind, .. } if self.children.contains_key(kind) => conflict("already exists"),
-            Request::Create { kind, body, .. } => self.create_child(*kind, body),
+            Request::ReadSecret(SecretRead { secret, keys, .. }) => {
+                Reply::Secret(self.content_of(secret, keys))
+            }
+            Request::ReadChild(ChildRead { kind, .. }) => {
+                Reply::Child(self.children.get(kind).cloned().map(Box::new))
+            }
+            Request::WriteChild(ChildWrite { kind, write, .. }) => self.write_child(*kind, write),
+            Request::DeletePod(PodDeletion { pod, uid, resource_version, .. }) => {
+                self.delete_pod(pod, uid, resource_version)
+            }
+            Request::WriteStatus(StatusWrite { resource_version, patch, .. }) => {
+                match self.resource.clone() {
+                    Some(mut resource) if resource.resource_version == *resource_version => {
+                        resource.status = merged(&resource.status, patch);
+                        self.prune(&mut resource);
+                        self.check_claim(&resource);
+                        self.check_servers(&resource);
+                        // An API server gives no new version to what stays as it was.
+                        let is_changed = self.resource.as_ref() != Some(&resource);
+                        let stored = if is_changed { self.store_resource(resource) } else { resource };
+                        Reply::Status(Box::new(stored))
+                    }
+                    _ => conflict("the object has been modified"),
+                }
+            }
+        }
+    }
+
+    fn write_child(&mut self, kind: ChildKind, write: &Write) -> Reply {
+        let known = self.children.get(&kind);
+        match write {
+            Write::Create { .. } if known.is_some() => conflict("already exists"),
+            Write::Create { body } => self.create_child(kind, body),
             // An empty version is none, to an API server.
-            Request::Apply { kind, resource_version: looked_at, .. }
+            Write::Apply { resource_version: looked_at, .. }
                 if *looked_at != ResourceVersion::default()
-                    && self.children.get(kind).is_some_and(|it| it.resource_version != *looked_at) =>
+                    && known.is_some_and(|it| it.resource_version != *looked_at) =>
             {
                 conflict("the object has been modified")
             }
-            Request::Apply { kind, uid, body, .. } => match self.children.get(kind) {
-                Some(child) if !diff::in_the_way(*kind, body, &child.content.parse()).is_empty() => {
+            Write::Apply { uid, body, .. } => match known {
+                Some(child) if !diff::in_the_way(kind, body, &child.content.parse()).is_empty() => {
                     let message = "spec.ports[1].name: Duplicate value".to_owned();
                     Reply::Failed(Failure { category: Category::Invalid, message })
                 }
-                Some(child) if child.uid == *uid => self.apply(*kind, body),
+                Some(child) if child.uid == *uid => self.apply(kind, body),
                 _ => conflict("uid mismatch"),
             },
-            Request::Patch { kind, resource_version, edits, .. } => match self.children.get(kind) {
+            Write::Patch { resource_version, edits, .. } => match known {
                 Some(child) if child.resource_version == *resource_version => {
-                    self.change_child(*kind, |child| edits.iter().for_each(|it| edit(child, it)));
-                    Reply::Child(self.children.get(kind).cloned().map(Box::new))
+                    self.change_child(kind, |child| edits.iter().for_each(|it| edit(child, it)));
+                    Reply::Child(self.children.get(&kind).cloned().map(Box::new))
                 }
                 _ => conflict("the object has been modified"),
             },
-            Request::Delete { kind, uid, resource_version, .. } => match self.children.get(kind) {
+            Write::Delete { uid, resource_version } => match known {
                 Some(child) if child.uid == *uid && child.resource_version == *resource_version => {
-                    self.delete_child(*kind);
+                    self.delete_child(kind);
                     Reply::Child(None)
                 }
                 Some(_) => conflict("the object has been modified"),
                 None => Reply::Child(None),
-            },
-            Request::DeletePod { pod, uid, resource_version } => self.delete_pod(pod, uid, resource_version),
-            Request::PatchStatus { resource_version, status } => match self.resource.clone() {
-                Some(mut resource) if resource.resource_version == *resource_version => {
-                    resource.status = merged(&resource.status, status);
-                    self.prune(&mut resource);
-                    self.check_claim(&resource);
-                    self.check_servers(&resource);
-                    // An API server gives no new version to what stays as it was.
-                    let is_changed = self.resource.as_ref() != Some(&resource);
-                    let stored = if is_changed { self.store_resource(resource) } else { resource };
-                    Reply::Status(Box::new(stored))
-                }
-                _ => conflict("the object has been modified"),
             },
         }
     }

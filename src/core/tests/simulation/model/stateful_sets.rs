@@ -6,12 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::partition::HELD;
-use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenPod, SeenRevisions, SeenRollout};
 use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 use memcached_operator_core::kernel::pod_figures::PodFigures;
 use memcached_operator_core::kernel::pod_readiness::Readiness;
+use memcached_operator_core::kernel::request::{ChildWrite, Request, Write};
 
 use serde_json::{Value, json};
 
@@ -446,9 +446,10 @@ impl Model {
     /// The partition never goes up while pods of another template are there, for one of these that dies would come back; and
     /// it goes down only by one, and only while all pods serve, but for those that never will.
     pub(super) fn check_partition(&self, request: &Request) {
-        let Request::Apply { kind: ChildKind::StatefulSet, body, resource_version, .. } = request else {
+        let Request::WriteChild(ChildWrite { kind: ChildKind::StatefulSet, write, .. }) = request else {
             return;
         };
+        let Write::Apply { body, resource_version, .. } = write else { return };
         let Some(child) = self.set().filter(|child| child.resource_version == *resource_version) else {
             return;
         };

@@ -11,8 +11,8 @@ use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::pass::{self, View};
-use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::reconciler::Reconciler;
+use memcached_operator_core::kernel::request::Request;
 use memcached_operator_core::kernel::unwatched::Absence;
 use memcached_operator_core::kernel::world::secret::Secret;
 
@@ -107,8 +107,7 @@ impl<'a> Known<'a> {
             images: &BUILT_IN,
             operator_pods: None,
         });
-        let writes =
-            |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind.is_workload());
+        let writes = |it: &Request| matches!(it, Request::WriteChild(it) if it.kind.is_workload());
         next.requests.iter().any(writes)
     }
 

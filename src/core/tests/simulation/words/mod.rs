@@ -17,12 +17,13 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::condition::Condition;
-use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid};
 use memcached_operator_core::kernel::pod_readiness::Readiness;
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator_core::kernel::request::{Request, StatusWrite};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
@@ -52,10 +53,9 @@ pub(crate) fn check(reconciler: &Reconciler, now: Timestamp, effect: &Effect) ->
 
 /// The status that a request writes, whole.
 fn status_of<'a>(reconciler: &Reconciler, effect: &'a Effect) -> Option<(&'a Key, MemcachedStatus)> {
-    let Effect::Send { resource, request: Request::PatchStatus { status, .. }, .. } = effect else {
-        return None;
-    };
-    Some((resource, merged(&reconciler.world().resources[resource].seen.status, status)))
+    let Effect::Send { resource, request, .. } = effect else { return None };
+    let Request::WriteStatus(StatusWrite { patch, .. }) = &**request else { return None };
+    Some((resource, merged(&reconciler.world().resources[resource].seen.status, patch)))
 }
 
 /// One step of a history.

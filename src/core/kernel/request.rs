@@ -1,13 +1,13 @@
-//! A request from the decision to the reply: what is sent, and what is needed to understand the reply. Pure data; made
-//! by the pass, sent and kept by the reconciler.
+//! A request to the API server, from the decision to the reply: what is sent, and what is needed to understand the reply. Pure
+//! data; made by the pass, kept by the reconciler, sent by the shell.
+
+use std::sync::Arc;
 
 use json_patch::PatchOperation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::backoff::Attempt;
-use super::effect::Request;
-use super::event::SeenResource;
 use super::field_managers::OtherManager;
 use super::field_path::Path;
 use super::known_versions::{KnownVersions, Presence};
@@ -15,8 +15,12 @@ use super::messages::{KubeEvent, LogLine};
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::observation::{ChildResult, RotationResult};
 use super::rollout_cause::{ChangedSecret, RolloutCause};
-use super::status::patch;
 use crate::api::MemcachedStatus;
+
+/// Number of a request, unique within one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(pub u64);
 
 /// A request without a reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,43 +32,23 @@ pub struct PendingRequest {
     /// Its generation that was looked at.
     #[serde(default)]
     pub generation: i64,
-    /// What was sent.
-    pub request: PlannedRequest,
+    /// What was sent. The shell shares it until the request has left.
+    pub request: Arc<Request>,
 }
 
-/// A request that a pass decided on.
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum PlannedRequest {
-    /// A read of a Secret.
+pub enum Request {
+    /// GET a Secret.
     ReadSecret(SecretRead),
-    /// A read of a child.
-    ReadChild {
-        /// Which.
-        kind: ChildKind,
-        /// What is known of the child when the request leaves.
-        known: KnownVersions,
-    },
-    /// A write of a child.
+    /// GET a child, for example after a create that conflicted.
+    ReadChild(ChildRead),
+    /// Create, change or delete a child.
     WriteChild(ChildWrite),
-    /// The deletion of a pod, see [`super::pass::stuck_pods`].
+    /// DELETE a pod, see [`super::pass::stuck_pods`].
     DeletePod(PodDeletion),
-    /// A write of the status.
-    WriteStatus {
-        /// The status as it will be stored.
-        status: Box<MemcachedStatus>,
-        /// What identifies the attempt.
-        attempt: Attempt,
-        /// Kubernetes Events to publish once this status is stored. They are computed with the decision and not with
-        /// the reply: by then the watch may already show the new status.
-        kube_events: Vec<KubeEvent>,
-        /// Lines of the log, likewise.
-        log: Vec<LogLine>,
-        /// Whether the pods roll because somebody else changed their template.
-        rollout_by_others: bool,
-        /// What came of Secrets that pods take in place.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        rotation: Option<RotationResult>,
-    },
+    /// Merge-patch the resource's status subresource.
+    WriteStatus(StatusWrite),
 }
 
 /// A read of a Secret.
@@ -72,13 +56,41 @@ pub enum PlannedRequest {
 pub struct SecretRead {
     /// Which.
     pub secret: Key,
-    /// The keys asked for.
+    /// The keys whose digests are wanted.
     pub keys: Vec<String>,
     /// What is known of the Secret when the request leaves.
     pub known: Presence,
 }
 
-/// The deletion of a pod.
+/// A read of a child.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChildRead {
+    /// Its kind.
+    pub kind: ChildKind,
+    /// Where.
+    pub key: Key,
+    /// What is known of the child when the request leaves.
+    pub known: KnownVersions,
+}
+
+/// A write of a child.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChildWrite {
+    /// Its kind.
+    pub kind: ChildKind,
+    /// Where.
+    pub key: Key,
+    /// What is done to it.
+    pub write: Write,
+    /// What identifies the attempt.
+    pub attempt: Attempt,
+    /// What it changes, for people.
+    pub changes: Changes,
+    /// Kubernetes Events to publish once the write succeeded.
+    pub kube_events: Vec<KubeEvent>,
+}
+
+/// The deletion of exactly this incarnation of a pod, so that its StatefulSet makes a new one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PodDeletion {
     /// The pod.
@@ -91,19 +103,27 @@ pub struct PodDeletion {
     pub kube_event: KubeEvent,
 }
 
-/// A write of a child.
+/// A write of the status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChildWrite {
-    /// Which child.
-    pub kind: ChildKind,
-    /// What is done to it.
-    pub write: Write,
+pub struct StatusWrite {
+    /// The version of the resource that the status was computed from.
+    pub resource_version: ResourceVersion,
+    /// What is sent: the fields that change; a field to be removed is null.
+    pub patch: Value,
+    /// The whole status as it will be stored.
+    pub status: Box<MemcachedStatus>,
     /// What identifies the attempt.
     pub attempt: Attempt,
-    /// What it changes, for people.
-    pub changes: Changes,
-    /// Kubernetes Events to publish once the write succeeded.
+    /// Kubernetes Events to publish once this status is stored. They are computed with the decision and not with the reply: by
+    /// then the watch may already show the new status.
     pub kube_events: Vec<KubeEvent>,
+    /// Lines of the log, likewise.
+    pub log: Vec<LogLine>,
+    /// Whether the pods roll because somebody else changed their template.
+    pub rollout_by_others: bool,
+    /// What came of Secrets that pods take in place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<RotationResult>,
 }
 
 /// What a write changes in a child that exists, for Kubernetes Events and the log.
@@ -122,26 +142,28 @@ pub struct Changes {
 /// What a write does to a child.
 ///
 /// The body of an apply stays here until the reply: fields that differ in the answer were changed by the API server.
-/// The shell gets a copy, because it puts preconditions into it; the copy is gone as soon as its bytes are made.
+/// The shell copies it, because it puts preconditions into it; the copy is gone as soon as its bytes are made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Write {
-    /// [`Request::Create`].
+    /// Server-side apply with resourceVersion "1": creates, or answers 409 when anything exists.
     Create {
         /// The whole object.
         body: Value,
     },
-    /// [`Request::Apply`].
+    /// Server-side apply to this version of this incarnation. If this process does not lead any more when the request
+    /// arrives, the new leader has written in the meantime, and the API server refuses the apply.
     Apply {
-        /// The child that we believe to exist.
+        /// The child that we believe to exist; the request fails if it is another one.
         uid: Uid,
-        /// The version that was looked at.
+        /// The version that was looked at: the request fails if it is not the newest.
         resource_version: ResourceVersion,
-        /// The whole object.
+        /// The whole object, without uid and version.
         body: Value,
         /// The rollout that the write may start; `None` for all but the workload.
         replaces: Option<Replacement>,
     },
-    /// [`Request::Patch`].
+    /// JSON patch of this version: removes what blocks an apply, or corrects our entry in managedFields. An apply
+    /// cannot do that: it removes only fields that it owns, and removes every field that it gives up.
     Patch {
         /// The version that was looked at.
         resource_version: ResourceVersion,
@@ -150,7 +172,7 @@ pub enum Write {
         /// The rollout that the write may start; `None` for all but the workload.
         replaces: Option<Replacement>,
     },
-    /// [`Request::Delete`].
+    /// DELETE exactly this version of this incarnation.
     Delete {
         /// The incarnation that was looked at.
         uid: Uid,
@@ -172,58 +194,20 @@ pub struct Replacement {
     pub template: Option<u64>,
 }
 
-impl PlannedRequest {
-    /// The request as it is sent; `resource` is as the pass saw it.
-    #[must_use]
-    pub fn on_the_wire(&self, resource: &SeenResource) -> Request {
-        let key = |kind: ChildKind| {
-            let Key { namespace, name } = &resource.key;
-            Key { namespace: namespace.clone(), name: kind.name_of_child(name) }
-        };
-        match self {
-            Self::ReadSecret(SecretRead { secret, keys, known: _ }) => {
-                Request::ReadSecret { secret: secret.clone(), keys: keys.clone() }
-            }
-            Self::ReadChild { kind, known: _ } => Request::ReadChild { kind: *kind, key: key(*kind) },
-            Self::WriteChild(ChildWrite { kind, write, .. }) => write.on_the_wire(*kind, key(*kind)),
-            Self::DeletePod(PodDeletion { pod, uid, resource_version, kube_event: _ }) => {
-                Request::DeletePod {
-                    pod: pod.clone(),
-                    uid: uid.clone(),
-                    resource_version: resource_version.clone(),
-                }
-            }
-            Self::WriteStatus { status, .. } => Request::PatchStatus {
-                resource_version: resource.resource_version.clone(),
-                status: patch::patch(&resource.status, status),
-            },
-        }
-    }
-
+impl Request {
     /// The child that it reads or writes.
     #[must_use]
     pub const fn child(&self) -> Option<ChildKind> {
         match self {
-            Self::ReadChild { kind, .. } | Self::WriteChild(ChildWrite { kind, .. }) => Some(*kind),
-            Self::ReadSecret(_) | Self::DeletePod(_) | Self::WriteStatus { .. } => None,
+            Self::ReadChild(ChildRead { kind, .. }) | Self::WriteChild(ChildWrite { kind, .. }) => {
+                Some(*kind)
+            }
+            Self::ReadSecret(_) | Self::DeletePod(_) | Self::WriteStatus(_) => None,
         }
     }
 }
 
 impl Write {
-    fn on_the_wire(&self, kind: ChildKind, key: Key) -> Request {
-        match self.clone() {
-            Self::Create { body } => Request::Create { kind, key, body },
-            Self::Apply { uid, resource_version, body, replaces: _ } => {
-                Request::Apply { kind, key, uid, resource_version, body }
-            }
-            Self::Patch { resource_version, edits, replaces: _ } => {
-                Request::Patch { kind, key, resource_version, edits }
-            }
-            Self::Delete { uid, resource_version } => Request::Delete { kind, key, uid, resource_version },
-        }
-    }
-
     /// The body of an apply.
     #[must_use]
     pub const fn applied(&self) -> Option<&Value> {
