@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
 use super::effect::{Effect, PodQuestion};
-use super::event::{Event, SeenResource, Unavailable};
+use super::event::{Event, Reply, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
@@ -37,6 +37,7 @@ use super::world::resource::Resource;
 use active_passes::ActivePasses;
 use last_told::LastTold;
 use missing_kinds::MissingKinds;
+use replies::Replies;
 
 /// Requests under way at once, unless somebody says otherwise.
 pub const DEFAULT_MAX_IN_FLIGHT: u16 = 32;
@@ -202,10 +203,7 @@ impl Reconciler {
             Event::Pod(seen) => self.world.see_pod(seen).into_iter().collect(),
             Event::Gone { kind, key } => self.world.gone(kind, &key),
             Event::Done { id, reply } => {
-                match self.open_questions.remove(&id) {
-                    Some(Asker { key, uid }) => self.handle_answer(id, &key, &uid, reply),
-                    None => self.handle_reply(id, reply, effects),
-                }
+                self.note_reply(id, reply, effects);
                 BTreeSet::new()
             }
             Event::Leading(leading) => {
@@ -231,6 +229,17 @@ impl Reconciler {
             }
         }
         dirty
+    }
+
+    /// A request or a question has ended.
+    fn note_reply(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
+        let Self { world, queue, active_passes, last_told, now, .. } = self;
+        let mut replies = Replies { world, queue, active_passes, last_told, now: *now };
+        if let Some(Asker { key, uid }) = self.open_questions.remove(&id) {
+            replies.handle_answer(id, &key, &uid, reply);
+        } else if let Some(pending) = self.pending_requests.remove(&id) {
+            replies.handle_reply(pending, reply, effects);
+        }
     }
 
     fn queue_all(&mut self) {

@@ -1,11 +1,12 @@
-//! The handling of replies: what each one proves. Pure; a part of [`Reconciler`], whose `fold` calls it for each reply.
+//! The handling of replies: what each one proves. Pure; the reconciler calls it for each reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Reconciler;
+use super::active_passes::ActivePasses;
+use super::last_told::LastTold;
 use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::effect::{About, Effect};
 use crate::kernel::event::{Reply, SecretContent, SeenChild, SeenResource};
@@ -15,7 +16,7 @@ use crate::kernel::lists::Moment;
 use crate::kernel::messages::{KubeEvent, LogLine};
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
 use crate::kernel::observation::{Observation, RotationResult};
-use crate::kernel::queue::Lane;
+use crate::kernel::queue::{Lane, Queue};
 use crate::kernel::request::{
     Changes, ChildRead, ChildWrite, PendingRequest, PodDeletion, Replacement, Request, RequestId, SecretRead,
     StatusWrite, Write,
@@ -29,11 +30,19 @@ use crate::kernel::{altered, kube_events, live, log_lines};
 /// When the deletion of a pod is sent again that was refused for good: the rule that refused it may have gone.
 const REFUSED_DELETION: SignedDuration = SignedDuration::from_mins(5);
 
-impl Reconciler {
-    /// Handles a reply: stores what it proves in the world, and queues the resource again after the last reply of its
-    /// batch.
-    pub(super) fn handle_reply(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
-        let Some(pending) = self.pending_requests.remove(&id) else { return };
+/// What a reply changes.
+pub(super) struct Replies<'a> {
+    pub(super) world: &'a mut World,
+    pub(super) queue: &'a mut Queue,
+    pub(super) active_passes: &'a mut ActivePasses,
+    pub(super) last_told: &'a mut LastTold,
+    pub(super) now: Timestamp,
+}
+
+impl Replies<'_> {
+    /// Handles the reply to a request: stores what it proves in the world, and queues the resource again after the last reply
+    /// of its batch.
+    pub(super) fn handle_reply(&mut self, pending: PendingRequest, reply: Reply, effects: &mut Vec<Effect>) {
         let PendingRequest { resource: key, uid, generation, request } = pending;
         self.count_reply(&key, &uid);
         self.world.lists.answer();
@@ -189,7 +198,7 @@ impl Reconciler {
         effects: &mut Vec<Effect>,
     ) {
         let (answered, now) = (self.world.lists.now(), self.now);
-        let World { resources, server_version, .. } = &mut self.world;
+        let World { resources, server_version, .. } = &mut *self.world;
         let Some(resource) = subject.find_in(resources) else { return };
         if seen.is_none() && !matches!(sent.write, Write::Delete { .. }) {
             let ChildWrite { kind, attempt, .. } = sent;
