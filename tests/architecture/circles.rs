@@ -1,10 +1,11 @@
 //! No file imports a file that imports it back, directly or through others: who reads a file from the top of its imports
-//! never comes back to where they were.
+//! never comes back to where they were. A file whose methods another one calls counts as imported by that one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::methods::calls;
 use super::paths::{module, paths, sources};
 
 /// Modules of one package, each with those that it names. A module is a file.
@@ -78,10 +79,13 @@ fn imports(package: &Path) -> Imports {
     let own = sources(package).into_iter().filter(|file| !others.iter().any(|other| file.starts_with(other)));
     let files: BTreeMap<_, _> =
         own.map(|file| (module(file.strip_prefix(package).unwrap()).join("::"), file)).collect();
-    let named = |name: &str, file: &Path| {
+    let code_of = |file: &PathBuf| {
         let text = fs::read_to_string(file).unwrap();
         // Tests of a file may use what uses the file.
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned()
+    };
+    let code: BTreeMap<_, _> = files.iter().map(|(name, file)| (name.clone(), code_of(file))).collect();
+    let named = |name: &str, code: &str| {
         let names: Vec<_> = name.split("::").collect();
         let named = paths(code, &names).into_iter();
         named
@@ -91,7 +95,11 @@ fn imports(package: &Path) -> Imports {
             .filter(|owner| owner != name)
             .collect()
     };
-    files.iter().map(|(name, file)| (name.clone(), named(name, file))).collect()
+    let mut imports: Imports = code.iter().map(|(name, code)| (name.clone(), named(name, code))).collect();
+    for (caller, file) in calls(&code) {
+        imports.entry(caller.to_owned()).or_default().insert(file.to_owned());
+    }
+    imports
 }
 
 /// The module that a path leads into.

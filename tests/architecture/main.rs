@@ -13,6 +13,7 @@ use std::process::Command;
 use self::paths::{is_below, module, paths, sources};
 
 mod circles;
+mod methods;
 mod paths;
 
 /// Packages that do IO: the core must not depend on them, nor on anything that does.

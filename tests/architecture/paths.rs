@@ -92,7 +92,7 @@ fn resolved(path: &str, module: &[&str]) -> String {
 }
 
 /// Good enough for formatted code: no block comments, no quotes in character literals that open a string.
-fn without_comments_and_strings(source: &str) -> String {
+pub(super) fn without_comments_and_strings(source: &str) -> String {
     let mut code = String::new();
     for line in source.lines() {
         let line = line.replace("\\\"", "").replace("'\"'", "");
