@@ -7,19 +7,20 @@ use super::mounted_secrets::MountedSecrets;
 use super::plan::Plan;
 use super::template_progress::is_complete;
 use super::view::View;
-use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
+use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Failure;
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::{RolloutTurn, TurnState};
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::stateful_set_rollout;
+use crate::kernel::status::patch;
 use crate::kernel::status::rollout_progress::is_rolled_out;
 
 /// Whether a resource changes to the newest templates though its intent is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdoptionState {
+enum AdoptionState {
     /// No: it has them, or the settings or its spec keep it from that, or something else is to be done first.
     No,
     /// Nothing keeps it from that but its turn.
@@ -32,8 +33,7 @@ pub enum AdoptionState {
 
 impl AdoptionState {
     /// Whether a plan by the newest revision is needed.
-    #[must_use]
-    pub const fn has_turn(self) -> bool {
+    const fn has_turn(self) -> bool {
         matches!(self, Self::Begins | Self::GoesOn)
     }
 }
@@ -46,6 +46,18 @@ pub struct BudgetedPlan<'a> {
     pub turn_state: TurnState,
 }
 
+impl BudgetedPlan<'_> {
+    /// The turn that is remembered, by the status that was computed. Where a child is read or written, only the answer tells
+    /// whether the rollout stalls.
+    #[must_use]
+    pub fn turn_state_by(&self, status: &MemcachedStatus) -> TurnState {
+        match self.plan.children.iter().any(|it| it.action.sends()) {
+            true => self.turn_state,
+            false => self.turn_state.stalled(patch::says_harm(status)),
+        }
+    }
+}
+
 /// The turn of a resource in a pass that writes no child.
 #[must_use]
 pub fn turn_without_writes(view: &View<'_>) -> TurnState {
@@ -54,9 +66,16 @@ pub fn turn_without_writes(view: &View<'_>) -> TurnState {
 }
 
 /// Whether the resource adopts the newest templates; `present` is its plan by the revision of the live template.
-#[must_use]
-pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> AdoptionState {
+fn adoption(
+    view: &View<'_>,
+    spec: &Validated,
+    mounted_secrets: &MountedSecrets,
+    present: &Plan<'_>,
+) -> AdoptionState {
     let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
+    if !mounted_secrets.let_pods_start() {
+        return AdoptionState::No;
+    }
     if !rollout_budget.adopts() || !present.desired.is_outdated() || spec.paused {
         return AdoptionState::No;
     }
@@ -73,9 +92,22 @@ pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> Adopti
 }
 
 /// Decides whether pods may roll now without an edit of the user. Without a turn the workload waits; with a turn
-/// for adoption the `newest` plan is carried out, which exists if the adoption has its turn.
+/// for adoption the plan by the `newest` revision is carried out, which is made only then.
 #[must_use]
 pub fn apply<'a>(
+    view: &View<'_>,
+    spec: &Validated,
+    mounted_secrets: &MountedSecrets,
+    present: Plan<'a>,
+    newest: impl FnOnce() -> Plan<'a>,
+) -> BudgetedPlan<'a> {
+    let adoption = adoption(view, spec, mounted_secrets, &present);
+    let newest = adoption.has_turn().then(newest);
+    by_turn(view, mounted_secrets, adoption, present, newest)
+}
+
+/// One of the plans, as far as the turn of the resource allows it.
+fn by_turn<'a>(
     view: &View<'_>,
     mounted_secrets: &MountedSecrets,
     adoption: AdoptionState,

@@ -40,10 +40,9 @@ pub use outcome::Settled;
 pub use view::View;
 
 use super::rollout_budget::TurnState;
-use super::status::patch;
 use action::Planned;
 use asking::Asking;
-use budget::{AdoptionState, BudgetedPlan};
+use budget::BudgetedPlan;
 use plan::Plan;
 
 /// Runs one pass.
@@ -68,27 +67,24 @@ pub fn run(view: &View<'_>) -> Pass {
     if !mounted_secrets.proofs.is_empty() && !desired.keeps_template() {
         return Pass::from_reads(mounted_secrets.proofs);
     }
-    // compare: in what each child differs; plan: what to do about it. Twice where the newest templates have a turn: only the
-    // first plan tells whether they may have one
+    // compare: in what each child differs; plan: what to do about it
     let plan = |desired| {
         let compared = compare::compare(view, &desired);
         plan::plan(view, &mounted_secrets, desired, compared)
     };
     let present = plan(desired);
-    // budget: whether pods may roll now without an edit of the user, and whether for the newest templates
-    let adoption = match mounted_secrets.let_pods_start() {
-        true => budget::adoption(view, &spec, &present),
-        false => AdoptionState::No,
-    };
-    let newest = adoption.has_turn().then(|| plan(desired::newest_children(view, &spec, &mounted_secrets)));
-    let budgeted = budget::apply(view, &mounted_secrets, adoption, present, newest);
+    // budget: whether pods may roll now without an edit of the user; another plan is made where they may for the newest
+    // templates
+    let newest = || plan(desired::newest_children(view, &spec, &mounted_secrets));
+    let budgeted = budget::apply(view, &spec, &mounted_secrets, present, newest);
     // status: computed from the plan
     let computed = status::of_valid(view, &spec, &mounted_secrets, &budgeted);
     // changes: what each write changes, for people; where that is not known, the workload is read first
     let to_send = changes::of_plan(view, &budgeted.plan);
     // effects: what is to be sent
     let requests = effects::requests(view, &mounted_secrets, &budgeted, to_send, &computed.status);
-    let BudgetedPlan { plan: Plan { desired, children }, turn_state } = budgeted;
+    let turn_state = budgeted.turn_state_by(&computed.status);
+    let BudgetedPlan { plan: Plan { desired, children }, turn_state: _ } = budgeted;
     // questions, and settled: if nothing is to be sent, what to ask the pods, and when to look again
     let asking = match requests.is_empty() {
         true => vec![rotation::asking(view, &spec, &mounted_secrets), ask_figures::asking(view, &spec)],
@@ -98,11 +94,6 @@ pub fn run(view: &View<'_>) -> Pass {
         let settled = settled::of_valid(view, &spec, &mounted_secrets, &children, &computed);
         settled.no_longer_than(asking.iter().filter_map(Asking::at))
     });
-    // Where a child is read or written, only the answer tells.
-    let turn_state = match children.iter().any(|it| it.action.sends()) {
-        true => turn_state,
-        false => turn_state.stalled(patch::says_harm(&computed.status)),
-    };
     let kept = |it: Planned| it.compared?.into_kept(view, it.kind);
     Pass {
         requests,
