@@ -1,5 +1,5 @@
 //! Asks the agents of a cache's pods whether they use the content that the Secrets have now. Takes a [`AgentsQuestion`]; gives a
-//! [`Reply`]. IO; `effects` calls it.
+//! [`PodsReply`]. IO; `effects` calls it.
 //!
 //! The Secrets are read here, made into what the agents are asked ([`crate::secrets::rotation_check`]), and forgotten. What an
 //! agent says in words is cut and kept on one line.
@@ -19,7 +19,7 @@ use crate::kernel::agents::{AgentSays, AgentsQuestion, AgentsReply, AskedSecret,
 use crate::kernel::desired::agent;
 use crate::kernel::desired::ports::METRICS;
 use crate::kernel::desired::secrets::{MountedKey, secret_hash};
-use crate::kernel::event::Reply;
+use crate::kernel::event::PodsReply;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::Watched;
 use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
@@ -52,10 +52,10 @@ fn random() -> Option<[u8; 32]> {
 }
 
 /// Asks, and gives the reply.
-pub async fn ask(client: &Client, question: &AgentsQuestion, way: Way) -> Reply {
+pub async fn ask(client: &Client, question: &AgentsQuestion, way: Way) -> PodsReply {
     match answers(client, question, way).await {
-        Ok(reply) => Reply::Agents(reply),
-        Err(message) => Reply::Failed(Failure { category: Category::Transient, message }),
+        Ok(reply) => PodsReply::Agents(reply),
+        Err(message) => PodsReply::Failed(Failure { category: Category::Transient, message }),
     }
 }
 

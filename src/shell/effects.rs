@@ -1,5 +1,5 @@
 //! Sends the kernel's requests, and its questions to pods. Takes [`Request`]s and [`PodQuestion`]s; answers each with one
-//! [`Event::Done`]. IO.
+//! [`Event::Done`] or [`Event::Answered`]. IO.
 //!
 //! Nothing is retried or remembered here: every request ends within [`super::client::DEADLINE`], and the kernel decides what a
 //! failure means. The main loop calls [`Executor::send`] and [`Executor::ask`].
@@ -20,7 +20,7 @@ use super::classify::{MissingVerb, classify, missing_verb};
 use super::client::{CallError, call, said};
 use super::{agents, kinds, pod_figures, secrets};
 use crate::kernel::effect::PodQuestion;
-use crate::kernel::event::{Event, Reply};
+use crate::kernel::event::{Event, PodsReply, Reply};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
 use crate::kernel::request::{
@@ -52,14 +52,18 @@ impl Executor {
     pub fn send(&self, id: RequestId, resource: Key, request: Arc<Request>) {
         let client = self.client.clone();
         let about = resource.clone();
-        self.answer(id, about, async move { execute(&client, &resource, request).await });
+        let work = async move { execute(&client, &resource, request).await };
+        self.answer(about, work, move |ended| {
+            let reply = ended.unwrap_or_else(Reply::Failed);
+            Event::Done { id, reply }
+        });
     }
 
-    /// Asks the pods of a resource. Exactly one `Done` follows here too.
+    /// Asks the pods of a resource. Exactly one `Answered` follows, likewise.
     pub fn ask(&self, id: RequestId, resource: Key, question: PodQuestion) {
         let (client, at_once) = (self.client.clone(), Arc::clone(&self.questions));
         let about = resource.clone();
-        self.answer(id, about, async move {
+        let work = async move {
             let _permit = at_once.acquire().await;
             match question {
                 PodQuestion::Rotation(question) => {
@@ -67,21 +71,28 @@ impl Executor {
                 }
                 PodQuestion::Figures => pod_figures::ask(&client, &resource, pod_figures::port()).await,
             }
+        };
+        self.answer(about, work, move |ended| {
+            let reply = ended.unwrap_or_else(PodsReply::Failed);
+            Event::Answered { id, reply }
         });
     }
 
-    /// Runs what gives a reply, in a task of its own, and tells of the reply.
-    fn answer(&self, id: RequestId, resource: Key, work: impl Future<Output = Reply> + Send + 'static) {
+    /// Runs what gives a reply, in a task of its own, and tells of the reply, or of a panic.
+    fn answer<T: Send + 'static>(
+        &self,
+        resource: Key,
+        work: impl Future<Output = T> + Send + 'static,
+        event: impl FnOnce(Result<T, Failure>) -> Event + Send + 'static,
+    ) {
         let events = self.events.clone();
         tokio::spawn(async move {
-            let reply = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
-                Reply::Failed(Failure {
-                    category: Category::Internal,
-                    message: format!("a request for Memcached {resource} panicked: please report it"),
-                })
+            let ended = AssertUnwindSafe(work).catch_unwind().await.map_err(|_panic| Failure {
+                category: Category::Internal,
+                message: format!("a request for Memcached {resource} panicked: please report it"),
             });
             // When the receiver is gone, the operator is ending.
-            let _ = events.send(Event::Done { id, reply }).await;
+            let _ = events.send(event(ended)).await;
         });
     }
 }

@@ -310,7 +310,7 @@ impl Operator {
                 }
             }
             Event::Leading(leading) => metrics.leading(*leading),
-            Event::Done { .. } => self.in_flight = self.in_flight.saturating_sub(1),
+            Event::Done { .. } | Event::Answered { .. } => self.in_flight = self.in_flight.saturating_sub(1),
             _ => {}
         }
     }

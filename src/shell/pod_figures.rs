@@ -1,4 +1,4 @@
-//! Asks the memcacheds of a cache's pods what they count. Takes a resource; gives a [`Reply`]. IO; `effects` calls it.
+//! Asks the memcacheds of a cache's pods what they count. Takes a resource; gives a [`PodsReply`]. IO; `effects` calls it.
 //!
 //! What beside memcached tells its figures is asked: the exporter, or the agent where it stands in the exporter's place. A pod
 //! that does not answer is left out: then it is not known how warm another one is, and a rollout goes on when its time is over.
@@ -13,7 +13,7 @@ use super::pods::{self, AT_ONCE, RunningPod, running};
 use crate::figures::{AGENTS_PAGE, Figures};
 use crate::kernel::desired::ports::METRICS;
 use crate::kernel::desired::{agent, exporter};
-use crate::kernel::event::Reply;
+use crate::kernel::event::PodsReply;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::Key;
 use crate::kernel::pod_figures::PodFigures;
@@ -30,15 +30,15 @@ pub fn port() -> u16 {
 }
 
 /// Asks on this port, and gives the reply.
-pub async fn ask(client: &Client, resource: &Key, port: u16) -> Reply {
+pub async fn ask(client: &Client, resource: &Key, port: u16) -> PodsReply {
     match pods::list(client, resource).await {
-        Err(message) => Reply::Failed(Failure { category: Category::Transient, message }),
+        Err(message) => PodsReply::Failed(Failure { category: Category::Transient, message }),
         Ok(pods) => {
             let tell = [agent::NAME, exporter::NAME];
             let pods: Vec<_> = pods.iter().filter_map(|pod| running(pod, &tell)).collect();
             let asked = pods.into_iter().map(|pod| ask_one(pod, port));
             let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
-            Reply::Figures(answers.into_iter().flatten().collect())
+            PodsReply::Figures(answers.into_iter().flatten().collect())
         }
     }
 }

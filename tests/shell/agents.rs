@@ -13,7 +13,7 @@ use memcached_operator::exporter::serve::Exporter;
 use memcached_operator::exporter::target::{Address, Target};
 use memcached_operator::kernel::agents::{AgentSays, AgentsQuestion, AgentsReply, AskedSecret, PodAnswer};
 use memcached_operator::kernel::desired::secrets::{MountedKey, secret_hash};
-use memcached_operator::kernel::event::Reply;
+use memcached_operator::kernel::event::PodsReply;
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::Key;
 use memcached_operator::secrets::rotation_check::{Digests, State};
@@ -173,14 +173,14 @@ async fn each_agent_is_asked_whether_its_pod_uses_what_the_secret_holds() {
         says("a", AgentSays::Taken { until_restart: vec!["a client is let in".to_owned()] }),
         says("b", AgentSays::OtherFiles),
     ];
-    assert_eq!(reply, Reply::Agents(AgentsReply::Pods(expected)));
+    assert_eq!(reply, PodsReply::Agents(AgentsReply::Pods(expected)));
     let selectors: Vec<_> = calls.all().iter().map(|call| call.param("labelSelector").to_owned()).collect();
     assert!(selectors.last().unwrap().contains("app.kubernetes.io/instance=sessions"), "{selectors:?}");
     assert!(!serde_json::to_string(&reply).unwrap().contains(&hash::of_bytes(PASSWORDS)));
     // The fifth question within a second is one too many. 200 do not fit into the seconds of a machine that stands still now and then.
     let mut is_told_to_wait = false;
     for _ in 0..200 {
-        let Reply::Agents(AgentsReply::Pods(pods)) = ask(&client, &question(), way(port)).await else {
+        let PodsReply::Agents(AgentsReply::Pods(pods)) = ask(&client, &question(), way(port)).await else {
             panic!("no answers")
         };
         is_told_to_wait |= pods[0].says == AgentSays::AskLater;
@@ -195,11 +195,13 @@ async fn nobody_is_asked_for_a_content_that_the_secret_does_not_hold() {
     for held in [secret("b3RoZXI="), without_key, Value::Null] {
         let (client, calls) = cluster(held, vec![pod("a", addresses[0])]);
         let reply = ask(&client, &question(), way(port)).await;
-        assert_eq!(reply, Reply::Agents(AgentsReply::OtherContent));
+        assert_eq!(reply, PodsReply::Agents(AgentsReply::OtherContent));
         assert_eq!(calls.matching(|call| call.path.ends_with("/pods")).len(), 0);
     }
     let (client, _) = api(|_| async { refusal(403, "Forbidden", "no") });
-    let Reply::Failed(failure) = ask(&client, &question(), way(port)).await else { panic!("not refused") };
+    let PodsReply::Failed(failure) = ask(&client, &question(), way(port)).await else {
+        panic!("not refused")
+    };
     assert!(failure.message.starts_with("cannot read Secret shop/users: 403"), "{}", failure.message);
 }
 
@@ -222,7 +224,7 @@ async fn whatever_answers_at_the_address_of_a_pod_takes_little_time_and_room() {
     let pods = addresses.iter().enumerate().map(|(at, address)| pod(&format!("p{at}"), *address)).collect();
     let (client, _) = cluster(secret("dXNlcjpwYXNzd29yZAo="), pods);
     let began = Instant::now();
-    let Reply::Agents(AgentsReply::Pods(answers)) = ask(&client, &question(), way(port)).await else {
+    let PodsReply::Agents(AgentsReply::Pods(answers)) = ask(&client, &question(), way(port)).await else {
         panic!("no answers")
     };
     // Whoever sends a byte now and then would go on for hours.

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use memcached_operator::figures::AGENTS_PAGE;
-use memcached_operator::kernel::event::Reply;
+use memcached_operator::kernel::event::PodsReply;
 use memcached_operator::kernel::object::Key;
 use memcached_operator::kernel::pod_figures::PodFigures;
 use memcached_operator::shell::pod_figures::ask;
@@ -73,7 +73,7 @@ async fn exporters_and_agents_tell_what_memcached_counts_and_whoever_does_not_is
         }
     });
     let figures = |pod: &str| PodFigures { pod: pod.to_owned(), items: 12, hits: 90, misses: 3 };
-    let expected = Reply::Figures(vec![figures("sessions-0"), figures("sessions-1")]);
+    let expected = PodsReply::Figures(vec![figures("sessions-0"), figures("sessions-1")]);
     assert_eq!(ask(&client, &key(), port).await, expected);
     let selectors: Vec<_> = calls.all().iter().map(|call| call.param("labelSelector").to_owned()).collect();
     assert!(selectors.last().unwrap().contains("app.kubernetes.io/instance=sessions"), "{selectors:?}");
@@ -84,7 +84,7 @@ async fn an_api_server_that_lists_no_pods_is_a_failure() {
     let (client, _calls) = api(async |_call: Call| refusal(403, "Forbidden", "pods is forbidden"));
     let reply = ask(&client, &key(), 1).await;
     assert!(
-        matches!(&reply, Reply::Failed(failure) if failure.message.contains("pods is forbidden")),
+        matches!(&reply, PodsReply::Failed(failure) if failure.message.contains("pods is forbidden")),
         "{reply:?}"
     );
 }

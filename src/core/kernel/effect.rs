@@ -1,5 +1,5 @@
-//! What the reconciler wants done. Pure data; the shell carries it out and answers each request with
-//! [`super::event::Event::Done`].
+//! What the reconciler wants done. Pure data; the shell carries it out, and answers each request with
+//! [`super::event::Event::Done`] and each question with [`super::event::Event::Answered`].
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum Effect {
     },
     /// Ask the pods of a resource and answer with their reply. No pass waits for that.
     Ask {
-        /// Comes back in `Done`.
+        /// Comes back in `Answered`.
         id: RequestId,
         /// The resource whose pods are asked.
         resource: Key,

@@ -73,6 +73,13 @@ pub enum Event {
         /// How it ended.
         reply: Reply,
     },
+    /// A question to the pods of a resource has ended.
+    Answered {
+        /// The id that the effect had.
+        id: RequestId,
+        /// How it ended.
+        reply: PodsReply,
+    },
     /// Whether this process may write; false until the first such event.
     Leading(bool),
     /// The version of the API server: it may store our applies otherwise than an earlier version did.
@@ -290,10 +297,17 @@ pub enum Reply {
     PodDeleted,
     /// The status was written: the resource as the API server now holds it.
     Status(Box<SeenResource>),
-    /// What the agents of a cache's pods say.
-    Agents(AgentsReply),
-    /// What the memcacheds of a cache's pods count, of those that answer.
-    Figures(Vec<PodFigures>),
     /// The request failed.
+    Failed(Failure),
+}
+
+/// How a question to the pods of a resource ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PodsReply {
+    /// What their agents say.
+    Agents(AgentsReply),
+    /// What their memcacheds count, of those that answer.
+    Figures(Vec<PodFigures>),
+    /// The pods could not be asked.
     Failed(Failure),
 }

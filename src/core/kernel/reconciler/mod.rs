@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
 use super::effect::{Effect, PodQuestion};
-use super::event::{Event, Reply, SeenResource, Unavailable};
+use super::event::{Event, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
@@ -203,7 +203,15 @@ impl Reconciler {
             Event::Pod(seen) => self.world.see_pod(seen).into_iter().collect(),
             Event::Gone { kind, key } => self.world.gone(kind, &key),
             Event::Done { id, reply } => {
-                self.note_reply(id, reply, effects);
+                if let Some(pending) = self.pending_requests.remove(&id) {
+                    self.replies().handle_reply(pending, reply, effects);
+                }
+                BTreeSet::new()
+            }
+            Event::Answered { id, reply } => {
+                if let Some(Asker { key, uid }) = self.open_questions.remove(&id) {
+                    self.replies().handle_answer(id, &key, &uid, reply);
+                }
                 BTreeSet::new()
             }
             Event::Leading(leading) => {
@@ -231,15 +239,10 @@ impl Reconciler {
         dirty
     }
 
-    /// A request or a question has ended.
-    fn note_reply(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
+    /// What a reply changes.
+    fn replies(&mut self) -> Replies<'_> {
         let Self { world, queue, active_passes, last_told, now, .. } = self;
-        let mut replies = Replies { world, queue, active_passes, last_told, now: *now };
-        if let Some(Asker { key, uid }) = self.open_questions.remove(&id) {
-            replies.handle_answer(id, &key, &uid, reply);
-        } else if let Some(pending) = self.pending_requests.remove(&id) {
-            replies.handle_reply(pending, reply, effects);
-        }
+        Replies { world, queue, active_passes, last_told, now: *now }
     }
 
     fn queue_all(&mut self) {

@@ -9,7 +9,7 @@ use super::active_passes::ActivePasses;
 use super::last_told::LastTold;
 use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::effect::{About, Effect};
-use crate::kernel::event::{Reply, SecretContent, SeenChild, SeenResource};
+use crate::kernel::event::{PodsReply, Reply, SecretContent, SeenChild, SeenResource};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::known_versions::Presence;
 use crate::kernel::lists::Moment;
@@ -271,15 +271,13 @@ impl Replies<'_> {
 
     /// Stores what the pods of a cache said, and has the resource looked at again. A question that was dropped meanwhile is
     /// not open any more.
-    pub(super) fn handle_answer(&mut self, id: RequestId, key: &Key, uid: &Uid, reply: Reply) {
+    pub(super) fn handle_answer(&mut self, id: RequestId, key: &Key, uid: &Uid, reply: PodsReply) {
         let resource = self.world.resources.get_mut(key).filter(|it| it.seen.uid == *uid);
         let Some(resource) = resource else { return };
         let (of_agents, of_figures) = match reply {
-            Reply::Agents(answer) => (Some(answer), None),
-            Reply::Figures(answer) => (None, Some(answer)),
-            Reply::Secret(_) | Reply::Child(_) | Reply::PodDeleted | Reply::Status(_) | Reply::Failed(_) => {
-                (None, None)
-            }
+            PodsReply::Agents(answer) => (Some(answer), None),
+            PodsReply::Figures(answer) => (None, Some(answer)),
+            PodsReply::Failed(_) => (None, None),
         };
         if let Some(agents) = &mut resource.agents {
             agents.note(id, of_agents, self.now);

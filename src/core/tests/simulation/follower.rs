@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use memcached_operator_core::kernel::effect::Effect;
-use memcached_operator_core::kernel::event::{Departure, Event, Reply};
+use memcached_operator_core::kernel::event::{Departure, Event, PodsReply, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::lists::Moment;
 use memcached_operator_core::kernel::object::Watched;
@@ -74,7 +74,7 @@ impl Simulation {
     /// The event as the leader hears it; the follower hears of it too, where a watch tells it.
     pub(crate) fn tell_follower(&mut self, event: Event) -> Event {
         let Some(follower) = &mut self.follower else { return event };
-        if matches!(event, Event::Done { .. } | Event::Leading(_) | Event::Tick) {
+        if matches!(event, Event::Done { .. } | Event::Answered { .. } | Event::Leading(_) | Event::Tick) {
             return event;
         }
         let relists = follower.step(self.now, self.departures.heard_by(follower.number, event.clone()));
@@ -91,18 +91,18 @@ impl Simulation {
         self.lead(false);
         let lost = || {
             let message = "no answer".to_owned();
-            Reply::Failed(Failure { category: Category::Transient, message })
+            Failure { category: Category::Transient, message }
         };
         for sent in std::mem::take(&mut self.requests) {
             let Effect::Send { id, .. } = sent else { continue };
             self.left_behind.push(sent);
-            self.step(Event::Done { id, reply: lost() });
+            self.step(Event::Done { id, reply: Reply::Failed(lost()) });
         }
         for (id, reply) in std::mem::take(&mut self.late) {
             self.step(Event::Done { id, reply });
         }
         for (id, _) in std::mem::take(&mut self.questions) {
-            self.step(Event::Done { id, reply: lost() });
+            self.step(Event::Answered { id, reply: PodsReply::Failed(lost()) });
         }
         let Some(Follower { reconciler, number, wake }) = self.follower.take() else {
             let (reconciler, wake) = (self.reconciler.clone(), self.wake);

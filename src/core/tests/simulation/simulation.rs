@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::kernel::effect::{Effect, PodQuestion};
-use memcached_operator_core::kernel::event::{Departure, Event, Reply};
+use memcached_operator_core::kernel::event::{Departure, Event, PodsReply, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash::BodyHash;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
@@ -231,10 +231,10 @@ impl Simulation {
         let (id, question) = self.questions.remove(at);
         let message = "no answer".to_owned();
         let reply = match lost {
-            true => Reply::Failed(Failure { category: Category::Transient, message }),
+            true => PodsReply::Failed(Failure { category: Category::Transient, message }),
             false => self.model.answer_question(&question),
         };
-        self.step(Event::Done { id, reply });
+        self.step(Event::Answered { id, reply });
     }
 
     pub(crate) fn execute_late(&mut self, at: usize) {

@@ -273,7 +273,7 @@ fn an_answer_about_another_content_or_to_another_leader_changes_nothing() {
     let taken = simulation.model.answer_question(&question);
     simulation.model.set_secret(Some(4));
     hear(&mut simulation);
-    simulation.step(Event::Done { id, reply: taken.clone() });
+    simulation.step(Event::Answered { id, reply: taken.clone() });
     hear(&mut simulation);
     assert!(record(&simulation).wanted_hash.is_some(), "that was about another content");
     // The lead is lost and won again while they are asked.
@@ -281,7 +281,7 @@ fn an_answer_about_another_content_or_to_another_leader_changes_nothing() {
     let before = record(&simulation);
     simulation.lead(false);
     simulation.lead(true);
-    simulation.step(Event::Done { id, reply: taken });
+    simulation.step(Event::Answered { id, reply: taken });
     hear(&mut simulation);
     assert_eq!(record(&simulation), before);
     simulation.settle();

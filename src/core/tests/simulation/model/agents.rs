@@ -4,7 +4,7 @@ use memcached_operator_core::kernel::agents::{
     AgentSays, AgentsQuestion, AgentsReply, PodAnswer, RefusedKey,
 };
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
-use memcached_operator_core::kernel::event::Reply;
+use memcached_operator_core::kernel::event::PodsReply;
 use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::secret_keys::PASSWORD_FILE;
 
@@ -56,17 +56,17 @@ impl Agent {
 
 impl Model {
     /// What comes of a question that is asked now.
-    pub(super) fn answer_of_agents(&self, question: &AgentsQuestion) -> Reply {
+    pub(super) fn answer_of_agents(&self, question: &AgentsQuestion) -> PodsReply {
         let mounted = MountedKey { secret: SECRET, key: PASSWORD_FILE };
         let hash = |content: u8| secret_hash([(mounted, hash::of_bytes(&[content]).as_str())]);
         let held = self.secret.as_ref().map(|(_, content)| hash(*content));
         if held.as_ref() != Some(&question.wanted) {
-            return Reply::Agents(AgentsReply::OtherContent);
+            return PodsReply::Agents(AgentsReply::OtherContent);
         }
         let pods = self.workload().content.parse()["spec"]["replicas"].as_u64().unwrap_or(1);
         let agent = |at: usize| self.agents.get(at).copied().unwrap_or_default();
         let pods = (0..usize::try_from(pods).unwrap())
             .map(|at| PodAnswer { pod: format!("cache-{at}"), says: agent(at).says() });
-        Reply::Agents(AgentsReply::Pods(pods.collect()))
+        PodsReply::Agents(AgentsReply::Pods(pods.collect()))
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memcached_operator_core::kernel::effect::PodQuestion;
-use memcached_operator_core::kernel::event::{Departure, Event, Reply, SeenChild, SeenResource, SeenSecret};
+use memcached_operator_core::kernel::event::{
+    Departure, Event, PodsReply, Reply, SeenChild, SeenResource, SeenSecret,
+};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::request::Request;
@@ -97,13 +99,13 @@ impl Model {
 
     /// What becomes of a request of the operator.
     pub(crate) fn respond(&mut self, request: &Request) -> Reply {
-        if self.has_role { self.execute(request) } else { refused() }
+        if self.has_role { self.execute(request) } else { Reply::Failed(refused()) }
     }
 
     /// What the pods answer to a question, or the API server that has to say where they are.
-    pub(crate) fn answer_question(&self, question: &PodQuestion) -> Reply {
+    pub(crate) fn answer_question(&self, question: &PodQuestion) -> PodsReply {
         match question {
-            _ if !self.has_role => refused(),
+            _ if !self.has_role => PodsReply::Failed(refused()),
             PodQuestion::Rotation(question) => self.answer_of_agents(question),
             PodQuestion::Figures => self.count_items(),
         }
@@ -119,7 +121,7 @@ impl Model {
     }
 }
 
-fn refused() -> Reply {
+fn refused() -> Failure {
     let message = "the operator lacks a Role".to_owned();
-    Reply::Failed(Failure { category: Category::Forbidden, message })
+    Failure { category: Category::Forbidden, message }
 }

@@ -6,7 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::partition::HELD;
-use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenPod, SeenRevisions, SeenRollout};
+use memcached_operator_core::kernel::event::{
+    Event, PodsReply, Reply, SeenChild, SeenPod, SeenRevisions, SeenRollout,
+};
 use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 use memcached_operator_core::kernel::pod_figures::PodFigures;
@@ -283,7 +285,7 @@ impl Model {
     }
 
     /// What comes of a question to the memcacheds.
-    pub(crate) fn count_items(&self) -> Reply {
+    pub(crate) fn count_items(&self) -> PodsReply {
         let tells = |number: i32| self.named.silent != Some(number);
         let runs = self.named.pods.iter().filter(|(number, pod)| !pod.broken && tells(**number));
         let figures = |(number, pod): (&i32, &NamedPod)| PodFigures {
@@ -292,7 +294,7 @@ impl Model {
             hits: pod.hits,
             misses: pod.misses,
         };
-        Reply::Figures(runs.map(figures).collect())
+        PodsReply::Figures(runs.map(figures).collect())
     }
 
     /// The image that pods wait for comes into the registry after all: they serve, and no other pod takes their place.
