@@ -316,15 +316,20 @@ impl Forecast {
         let kind = *kind;
         let before = self.live.get(&(kind, resource.clone()));
         let (action, after, fields) = match write {
-            Write::Create { body } => (ChildAction::Create, Some(answer::to_create(kind, key, body)?), Vec::new()),
+            Write::Create { body } => {
+                (ChildAction::Create, Some(answer::to_create(kind, key, body)?), Vec::new())
+            }
             Write::Apply { body, .. } => {
                 (ChildAction::Change, Some(answer::to_apply(before?, body)), fields(kind, body, before?))
             }
-            Write::Patch { edits, .. } => (ChildAction::Change, Some(answer::to_patch(before?, edits)), Vec::new()),
+            Write::Patch { edits, .. } => {
+                (ChildAction::Change, Some(answer::to_patch(before?, edits)), Vec::new())
+            }
             Write::Delete { .. } => (ChildAction::Delete, None, Vec::new()),
         };
         let ends = matches!(write, Write::Apply { .. } | Write::Delete { .. });
-        let switched = (action == ChildAction::Create).then(|| self.former_workload(kind, resource)).flatten();
+        let switched =
+            (action == ChildAction::Create).then(|| self.former_workload(kind, resource)).flatten();
         let plan = self.plans.get_mut(resource)?;
         match plan.children.iter_mut().find(|child| child.kind == kind.name()) {
             // What comes before an apply or a deletion belongs to it.
