@@ -100,7 +100,7 @@ impl Executor {
 /// Sends one request and gives its reply.
 pub async fn execute(client: &Client, resource: &Key, request: Arc<Request>) -> Reply {
     let prepared = prepare(resource, &request);
-    // The kernel is the only one that has it when the reply comes, and takes it apart without a copy.
+    // When the reply comes, the kernel alone has the request, and takes it apart without a copy.
     drop(request);
     let Prepared { operation, http, expected } = match prepared {
         Ok(prepared) => prepared,

@@ -47,7 +47,7 @@ impl Replies<'_> {
         self.count_reply(&key, &uid);
         self.world.lists.answer();
         let subject = Subject { key: &key, uid: &uid, generation };
-        // Nothing is copied: the shell let go of the request when it left.
+        // The shell dropped its share when the request left, so nothing is copied.
         match (Arc::unwrap_or_clone(request), reply) {
             (request, Reply::Failed(failure)) => self.on_failure(&subject, request, failure, effects),
             (Request::ReadSecret(read), Reply::Secret(found)) => {
@@ -200,6 +200,7 @@ impl Replies<'_> {
         let (answered, now) = (self.world.lists.now(), self.now);
         let World { resources, server_version, .. } = &mut *self.world;
         let Some(resource) = subject.find_in(resources) else { return };
+        // The child is gone, so the write stored nothing.
         if seen.is_none() && !matches!(sent.write, Write::Delete { .. }) {
             let ChildWrite { kind, attempt, .. } = sent;
             resource.slot_mut(kind).store_answered_absence(attempt.version.as_ref(), answered);
