@@ -2,8 +2,10 @@
 //! their ReplicaSets, without times, uids, versions and the namespace's name. Called by tests that compare an end state
 //! with one that was reached without a failure.
 
+use std::time::{Duration, Instant};
+
 use crate::testing::{Space, await_answer};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -17,6 +19,10 @@ use serde_json::{Value, json};
 /// Fields that differ from one run to the next and mean nothing.
 const MASKED: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "lastUpdateTime", "time"];
+
+/// A resource whose state is the same for so long is at rest, if it was looked at three times. A look takes six requests, and many
+/// tests look.
+const REST: Duration = Duration::from_millis(1500);
 
 /// The state of everything that belongs to a resource.
 pub async fn of(space: &Space, name: &str) -> Result<Value> {
@@ -150,14 +156,18 @@ async fn orphans(space: &Space, name: &str) -> Result<Vec<String>> {
 
 /// Waits until nothing has changed for a while and no garbage is left, and gives the state then.
 pub async fn at_rest(space: &Space, name: &str) -> Result<Value> {
-    let (mut last, mut same) = (Value::Null, 0);
+    let (mut last, mut same, mut since) = (Value::Null, 0, Instant::now());
     await_answer("it comes to rest", async || {
+        let state = of(space, name).await?;
+        if state == last {
+            same += 1;
+        } else {
+            (last, same, since) = (state.clone(), 0, Instant::now());
+        }
+        ensure!(same >= 2 && since.elapsed() >= REST, "it still moves");
         let orphans = orphans(space, name).await?;
         ensure!(orphans.is_empty(), "not collected yet: {orphans:?}");
-        let state = of(space, name).await?;
-        same = if state == last { same + 1 } else { 0 };
-        last = state.clone();
-        (same >= 6).then_some(state).context("it still moves")
+        Ok(state)
     })
     .await
 }
