@@ -78,7 +78,8 @@ pub struct Args {
     #[arg(long, value_name = "LEVEL", env = "MEMCACHED_OPERATOR_LOG_LEVEL", default_value = "info")]
     pub log_level: LogFilter,
 
-    /// Requests to the API server under way at once, watches aside
+    /// How many requests about caches may be under way before no further cache begins; those of one cache leave together.
+    /// Lists, watches, Events, questions to pods and the Lease are not counted
     #[arg(
         long,
         value_name = "COUNT",
@@ -99,7 +100,7 @@ pub struct Args {
     pub max_concurrent_rollouts: u16,
 
     /// What becomes of pod templates that an older operator rendered, while nobody edits their resource
-    #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
+    #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", value_enum, default_value_t)]
     pub adopt_templates: AdoptTemplates,
 
     #[command(flatten)]
@@ -161,6 +162,16 @@ pub enum AdoptTemplates {
     Off,
     /// They are replaced, a few caches at a time; a cache that rolls is empty afterwards.
     Budgeted,
+}
+
+/// The kernel's default, for `run` and `plan`: `plan` would foretell something else than what `run` does.
+impl Default for AdoptTemplates {
+    fn default() -> Self {
+        match Adoption::default() {
+            Adoption::Off => Self::Off,
+            Adoption::Budgeted => Self::Budgeted,
+        }
+    }
 }
 
 impl From<AdoptTemplates> for Adoption {

@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", env = "MEMCACHED_OPERATOR_CONTEXT")]
     context: Option<String>,
     /// What becomes of pod templates that an older operator rendered, as the operator is told
-    #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
+    #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", value_enum, default_value_t)]
     adopt_templates: AdoptTemplates,
     #[command(flatten)]
     images: Images,

@@ -52,7 +52,7 @@ pub enum Adoption {
 
 impl Default for BudgetSettings {
     fn default() -> Self {
-        Self { limit: DEFAULT_LIMIT.into(), adoption: Adoption::Off }
+        Self { limit: DEFAULT_LIMIT.into(), adoption: Adoption::default() }
     }
 }
 

@@ -39,13 +39,14 @@ use last_told::LastTold;
 use missing_kinds::MissingKinds;
 use replies::Replies;
 
-/// Requests under way at once, unless somebody says otherwise.
+/// [`Settings::max_in_flight`], unless somebody says otherwise.
 pub const DEFAULT_MAX_IN_FLIGHT: u16 = 32;
 
 /// Settings from the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Requests under way at once, over all resources; at least 1.
+    /// With so many requests under way, over all resources, no further pass begins; at least 1. The requests of one pass leave
+    /// together, so there may be a few more.
     pub max_in_flight: usize,
     /// Limits for rollouts without an edit of the user.
     pub rollout_budget: BudgetSettings,
