@@ -23,6 +23,9 @@ use rustix::process::{Pid, Signal};
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
 
+/// How long an API server stands still that is only slow.
+const STANDS_STILL: Duration = Duration::from_secs(6);
+
 /// One test at a time: clusters that start at once would take the processors from the other lanes.
 static MACHINE: Mutex<()> = Mutex::const_new(());
 
@@ -126,6 +129,24 @@ async fn a_node_is_ready_after_up_and_up_and_down_can_be_repeated() -> Result<()
     Ok(())
 }
 
+/// What is said of a cluster whose API server takes its time.
+async fn broken_while_its_api_server_stands_still(cluster: &Cluster) -> Result<Option<String>> {
+    let found = cluster.processes().iter().find(|it| it.name == "kube-apiserver");
+    let server = found.context("the cluster has an API server")?.clone();
+    let (stopped, is_stopped) = tokio::sync::oneshot::channel();
+    let stop = tokio::task::spawn_blocking(move || {
+        server.while_stopped(|| {
+            let _ = stopped.send(());
+            std::thread::sleep(STANDS_STILL);
+            Ok(())
+        })
+    });
+    is_stopped.await?;
+    let broken = cluster.broken().await;
+    stop.await??;
+    Ok(broken)
+}
+
 #[tokio::test]
 async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> Result<()> {
     let _turn = turn().await;
@@ -133,6 +154,7 @@ async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> 
     let cluster = TemporaryCluster::up(&name, Shape::Node).await?;
     in_namespace_of(&cluster, "pod", async |space| run_memcached(space, "memcached:1.6").await.map(|_| ()))
         .await?;
+    assert_eq!(broken_while_its_api_server_stands_still(&cluster).await?, None);
     process::kill_all(cluster.processes())?;
     assert!(cluster.broken().await.is_some());
     let second = Cluster::shared(&name, Shape::Node).await?;
