@@ -293,8 +293,8 @@ fn listed_within(names: &[String], limit: usize) -> String {
     text
 }
 
-/// The worst pod does not run, and the new status is the first that says so. The deadline of a rollout passes ten minutes
-/// later.
+/// A pod does not run, the first by its name, and the new status is the first that says so. The deadline of a rollout
+/// passes ten minutes later.
 #[must_use]
 pub fn of_pod_problem(
     old: &MemcachedStatus,

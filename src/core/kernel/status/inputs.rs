@@ -45,7 +45,7 @@ pub struct StatusInputs<'a> {
     pub missing_secrets: Vec<MissingSecret>,
     /// The worst problem that blocks the operator; `None` if there is none.
     pub blocking_problem: Option<BlockingProblem>,
-    /// Why the worst pod does not run, see [`crate::kernel::pod_problem`].
+    /// Why a pod does not run, the first by its name, see [`crate::kernel::pod_problem`].
     pub pod_problem: Option<String>,
     /// The Secrets whose hash the live template carries, and versions that no pod is started with.
     pub secrets: Vec<SecretVersion>,

@@ -230,7 +230,7 @@ fn pods_ready(inputs: &StatusInputs<'_>) -> String {
     [counts].into_iter().chain(of_pod).chain(unfinished).collect::<Vec<_>>().join("; ")
 }
 
-/// The message, then the worst pod's own reason where it has one.
+/// The message, then why a pod does not run, where one does not.
 fn with_pod_problem(message: &str, inputs: &StatusInputs<'_>) -> String {
     match &inputs.pod_problem {
         Some(problem) => format!("{}: {problem}", message.trim_end_matches('.')),

@@ -69,7 +69,7 @@ fn reasons(cell: &str) -> Vec<String> {
     SecretFinding::VARIANTS.iter().map(|it| it.as_str().to_owned()).collect()
 }
 
-/// What stands after a form: what is missing beside it, and why the worst pod does not run.
+/// What stands after a form: what is missing beside it, and why a pod does not run.
 fn form(span: &str) -> Regex {
     let mut pattern = String::from("(?s)^");
     for (at, part) in span.split(['<', '>']).enumerate() {
