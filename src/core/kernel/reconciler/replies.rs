@@ -63,8 +63,17 @@ impl Replies<'_> {
             (Request::WriteStatus(write), Reply::Status(stored)) => {
                 self.on_status_written(&subject, write, *stored, effects);
             }
-            // A reply of another request's shape proves nothing; the next pass sees the world as it was.
-            _ => {}
+            // The reply to another request proves nothing; the next pass sees the world as it was. They are named, so
+            // that the compiler asks what a new request or reply means.
+            (Request::ReadSecret(read), Reply::Child(_) | Reply::PodDeleted | Reply::Status(_)) => {
+                self.wake_users(&read.secret);
+            }
+            (
+                Request::ReadChild(_) | Request::WriteChild(_),
+                Reply::Secret(_) | Reply::PodDeleted | Reply::Status(_),
+            )
+            | (Request::DeletePod(_), Reply::Secret(_) | Reply::Child(_) | Reply::Status(_))
+            | (Request::WriteStatus(_), Reply::Secret(_) | Reply::Child(_) | Reply::PodDeleted) => {}
         }
     }
 
@@ -165,10 +174,13 @@ impl Replies<'_> {
                 effects.push(subject.log(line));
             }
         }
-        // Others wait for the same Secret.
-        for user in &entry.users {
-            self.queue.push(user, Lane::Fresh);
-        }
+        self.wake_users(&secret);
+    }
+
+    /// Queues all who use a Secret, as they may wait for it.
+    fn wake_users(&mut self, secret: &Key) {
+        let users = self.world.secrets.get(secret).into_iter().flat_map(|entry| &entry.users);
+        users.for_each(|user| self.queue.push(user, Lane::Fresh));
     }
 
     /// Stores what a read of a child found.
@@ -512,4 +524,63 @@ fn back_off(
     let line = log_lines::of_failure(&after.failure, before.as_deref(), Some(&after));
     *backoff = Some(Box::new(after));
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::kernel::seen;
+
+    fn key(name: &str) -> Key {
+        Key { namespace: "shop".to_owned(), name: name.to_owned() }
+    }
+
+    /// Two resources that use the one Secret `users`.
+    fn world() -> World {
+        let mut world = World::default();
+        for name in ["carts", "sessions"] {
+            let sasl = json!({"enabled": true, "credentialsSecretRef": {"name": "users"}});
+            let resource = json!({
+                "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": "7"},
+                "spec": {"security": {"sasl": sasl}},
+            });
+            world.see_resource(seen::resource(&serde_json::from_value(resource).unwrap()).unwrap());
+        }
+        world
+    }
+
+    #[rstest]
+    #[case::of_a_child(Reply::Child(None))]
+    #[case::of_a_pod(Reply::PodDeleted)]
+    fn a_read_of_a_secret_with_the_reply_to_another_request_proves_nothing_and_wakes_all_users(
+        #[case] reply: Reply,
+    ) {
+        let mut world = world();
+        let known = format!("{:?}", world.secrets);
+        let read = SecretRead { secret: key("users"), keys: Vec::new(), known: Presence::Unknown };
+        let pending = PendingRequest {
+            resource: key("sessions"),
+            uid: Uid::from("sessions"),
+            generation: 1,
+            request: Arc::new(Request::ReadSecret(read)),
+        };
+        let (mut queue, mut effects) = (Queue::default(), Vec::new());
+        let mut replies = Replies {
+            world: &mut world,
+            queue: &mut queue,
+            active_passes: &mut ActivePasses::default(),
+            last_told: &mut LastTold::default(),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        replies.handle_reply(pending, reply, &mut effects);
+        assert_eq!(format!("{:?}", world.secrets), known);
+        assert_eq!(
+            [queue.pop(), queue.pop(), queue.pop()],
+            [Some(key("carts")), Some(key("sessions")), None]
+        );
+        assert_eq!(effects, []);
+    }
 }
