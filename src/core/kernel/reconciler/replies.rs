@@ -77,7 +77,7 @@ impl Replies<'_> {
         }
     }
 
-    /// Stores why a request failed.
+    /// Stores why a request failed, and says so.
     fn on_failure(
         &mut self,
         subject: &Subject<'_>,
@@ -85,41 +85,33 @@ impl Replies<'_> {
         failure: Failure,
         effects: &mut Vec<Effect>,
     ) {
-        let (category, now) = (failure.category, self.now);
-        match request {
+        let (category, uid, now) = (failure.category, subject.uid, self.now);
+        let resource = subject.find_in(&mut self.world.resources);
+        let line = match request {
             // The backoffs of the Secret and of the pods count, not the resource's.
-            Request::ReadSecret(read) => self.on_secret_answer(subject, read, Err(failure), effects),
-            Request::DeletePod(_) => self.on_pod_kept(subject, failure, effects),
+            Request::ReadSecret(read) => {
+                return self.on_secret_answer(subject, read, Err(failure), effects);
+            }
+            Request::DeletePod(_) => return self.on_pod_kept(subject, failure, effects),
             Request::ReadChild(ChildRead { kind, .. }) => {
-                let store = |it: &mut Resource| read_failed(it, kind, failure, subject.uid, now);
-                self.note_failure(subject, category, store, effects);
+                resource.map(|it| read_failed(it, kind, failure, uid, now))
             }
-            Request::WriteChild(write) => {
-                let store = |it: &mut Resource| write_failed(it, write, failure, subject.uid, now);
-                self.note_failure(subject, category, store, effects);
-            }
+            Request::WriteChild(write) => resource.map(|it| write_failed(it, write, failure, uid, now)),
             Request::WriteStatus(StatusWrite { attempt, .. }) => {
-                let store = |it: &mut Resource| back_off(&mut it.backoff, failure, attempt, subject.uid, now);
-                self.note_failure(subject, category, store, effects);
+                resource.map(|it| back_off(&mut it.backoff, failure, attempt, uid, now))
             }
+        };
+        let Some(line) = line else { return };
+        effects.push(subject.log(line));
+        if category == Category::NamespaceTerminating {
+            self.tell_of_terminating(&subject.key.namespace, effects);
         }
     }
 
-    /// Stores a failure in the resource by `store`, which gives the line for the log. Says once of a namespace that it goes.
-    fn note_failure(
-        &mut self,
-        subject: &Subject<'_>,
-        category: Category,
-        store: impl FnOnce(&mut Resource) -> LogLine,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(resource) = subject.find_in(&mut self.world.resources) else { return };
-        effects.push(subject.log(store(resource)));
-        if category == Category::NamespaceTerminating {
-            let namespace = &subject.key.namespace;
-            let count = || self.world.resources_in(namespace).count();
-            self.last_told.namespace_terminates(namespace, count, effects);
-        }
+    /// Says once of a namespace that it goes.
+    fn tell_of_terminating(&mut self, namespace: &str, effects: &mut Vec<Effect>) {
+        let count = || self.world.resources_in(namespace).count();
+        self.last_told.namespace_terminates(namespace, count, effects);
     }
 
     /// Stores what the answer to a read of a Secret proves, or why there is none. Several resources may use the Secret: what
