@@ -48,11 +48,11 @@ impl Executor {
     }
 
     /// Sends a request on behalf of a resource. Exactly one `Done` follows, even after a panic: no pass would ever run again for a
-    /// resource whose request is not answered.
+    /// resource whose request is not answered. By then the kernel alone has the request, and takes it apart without a copy.
     pub fn send(&self, id: RequestId, resource: Key, request: Arc<Request>) {
         let client = self.client.clone();
         let about = resource.clone();
-        let work = async move { execute(&client, &resource, request).await };
+        let work = async move { execute(&client, &resource, &request).await };
         self.answer(about, work, move |ended| {
             let reply = ended.unwrap_or_else(Reply::Failed);
             Event::Done { id, reply }
@@ -91,18 +91,15 @@ impl Executor {
                 category: Category::Internal,
                 message: format!("a request for Memcached {resource} panicked: please report it"),
             });
-            // When the receiver is gone, the operator is ending.
+            // The work, and all that it held, is dropped by now. When the receiver is gone, the operator is ending.
             let _ = events.send(event(ended)).await;
         });
     }
 }
 
 /// Sends one request and gives its reply.
-pub async fn execute(client: &Client, resource: &Key, request: Arc<Request>) -> Reply {
-    let prepared = prepare(resource, &request);
-    // When the reply comes, the kernel alone has the request, and takes it apart without a copy.
-    drop(request);
-    let Prepared { operation, http, expected } = match prepared {
+pub async fn execute(client: &Client, resource: &Key, request: &Request) -> Reply {
+    let Prepared { operation, http, expected } = match prepare(resource, request) {
         Ok(prepared) => prepared,
         Err(message) => return Reply::Failed(Failure { category: Category::Internal, message }),
     };

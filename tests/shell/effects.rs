@@ -113,7 +113,7 @@ fn read_secret(keys: &[&str]) -> Request {
 async fn sent(request: Request, code: u16, body: &Value) -> (Reply, Call) {
     let text = body.to_string();
     let (client, calls) = api(move |_| std::future::ready(answer(code, text.clone())));
-    let reply = execute(&client, &sessions(), Arc::new(request)).await;
+    let reply = execute(&client, &sessions(), &request).await;
     (reply, only(&calls))
 }
 
@@ -121,7 +121,7 @@ async fn sent(request: Request, code: u16, body: &Value) -> (Reply, Call) {
 async fn refused(request: Request, code: u16, reason: &str, message: &str) -> Failure {
     let (reason, message) = (reason.to_owned(), message.to_owned());
     let (client, _) = api(move |_| std::future::ready(refusal(code, &reason, &message)));
-    let Reply::Failed(failure) = execute(&client, &sessions(), Arc::new(request)).await else {
+    let Reply::Failed(failure) = execute(&client, &sessions(), &request).await else {
         panic!("it was not refused")
     };
     failure
@@ -405,7 +405,7 @@ async fn a_read_that_is_called_invalid_is_tried_again() {
 async fn an_answer_that_is_no_kubernetes_object_is_a_transient_failure() {
     let (client, _) = api(|_| std::future::ready(answer(200, "<html>sign in</html>")));
     assert_eq!(
-        execute(&client, &sessions(), Arc::new(create())).await,
+        execute(&client, &sessions(), &create()).await,
         Reply::Failed(Failure {
             category: Category::Transient,
             message: "cannot create Deployment shop/sessions: the answer is not such an object".into(),
@@ -414,7 +414,7 @@ async fn an_answer_that_is_no_kubernetes_object_is_a_transient_failure() {
 
     let (client, _) = api(|_| std::future::ready(answer(502, "<html>bad gateway</html>")));
     assert_eq!(
-        execute(&client, &sessions(), Arc::new(create())).await,
+        execute(&client, &sessions(), &create()).await,
         Reply::Failed(Failure {
             category: Category::Transient,
             message: "cannot create Deployment shop/sessions: 502 <html>bad gateway</html>".into(),
@@ -433,7 +433,7 @@ fn too_late() -> Reply {
 async fn a_request_that_is_never_answered_ends_at_its_deadline() {
     let (client, _) = api(|_| std::future::pending());
     let started = Instant::now();
-    assert_eq!(execute(&client, &sessions(), Arc::new(create())).await, too_late());
+    assert_eq!(execute(&client, &sessions(), &create()).await, too_late());
     assert_eq!(started.elapsed(), Duration::from_secs(10));
 }
 
@@ -447,7 +447,7 @@ async fn an_answer_that_never_ends_ends_at_the_deadline_too() {
         std::future::ready(answer(200, axum::body::Body::from_stream(drip)))
     });
     let started = Instant::now();
-    assert_eq!(execute(&client, &sessions(), Arc::new(create())).await, too_late());
+    assert_eq!(execute(&client, &sessions(), &create()).await, too_late());
     assert_eq!(started.elapsed(), Duration::from_secs(10));
 }
 
@@ -471,6 +471,18 @@ async fn each_request_is_answered_once_with_its_own_id() {
     }
     answered.sort_unstable();
     assert_eq!(answered, [1, 2]);
+}
+
+#[tokio::test]
+async fn when_the_reply_comes_the_kernel_alone_has_the_request() {
+    let (client, _) = api(|_| std::future::ready(ok(&stored(deployment()))));
+    let (sender, mut events) = mpsc::channel(1);
+    let request = Arc::new(create());
+    Executor::new(client, sender).send(RequestId(1), sessions(), Arc::clone(&request));
+
+    let expected = Event::Done { id: RequestId(1), reply: seen_child(&stored(deployment())) };
+    assert_eq!(events.recv().await, Some(expected));
+    assert_eq!(Arc::strong_count(&request), 1);
 }
 
 #[tokio::test]

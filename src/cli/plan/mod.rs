@@ -157,7 +157,7 @@ async fn forecast(client: &Client, what: survey::What<'_>, told: Told) -> Result
     events.into_iter().for_each(|event| forecast.learn(event));
     forecast.learn(Event::Leading(true));
     while let Some((id, resource, request)) = forecast.next_read() {
-        let reply = effects::execute(client, &resource, request).await;
+        let reply = effects::execute(client, &resource, &request).await;
         forecast.learn(Event::Done { id, reply });
     }
     Ok(forecast.finish())

@@ -32,7 +32,7 @@ pub struct PendingRequest {
     /// Its generation that was looked at.
     #[serde(default)]
     pub generation: i64,
-    /// What was sent. The shell shares it until the request has left.
+    /// What was sent. The shell shares it until it tells of the reply.
     pub request: Arc<Request>,
 }
 

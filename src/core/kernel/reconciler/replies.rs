@@ -47,7 +47,7 @@ impl Replies<'_> {
         self.count_reply(&key, &uid);
         self.world.lists.answer();
         let subject = Subject { key: &key, uid: &uid, generation };
-        // The shell dropped its share when the request left, so nothing is copied.
+        // The shell dropped its share before it told of the reply, so nothing is copied.
         match (Arc::unwrap_or_clone(request), reply) {
             (request, Reply::Failed(failure)) => self.on_failure(&subject, request, failure, effects),
             (Request::ReadSecret(read), Reply::Secret(found)) => {
