@@ -15,7 +15,7 @@ use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{
     ScalingInactive, SeenChild, SeenPod, SeenResource, SeenRevisions, SeenRollout, SeenSecret,
 };
-use super::go_operator::managed_fields as go_operator;
+use super::go_operator::managed_fields as go_operator_fields;
 use super::json_text::JsonText;
 use super::managed_fields;
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
@@ -100,7 +100,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
             && entry.subresource.is_none()
     });
     let owned = entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| &fields.0);
-    let go_operator = go_operator::find_entry(managed(), controller);
+    let go_operator_entry = go_operator_fields::find_entry(managed(), controller);
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
     let field = kind.content_field();
     let metadata = json!({
@@ -111,10 +111,10 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let content = BTreeMap::from([("metadata", Some(&metadata)), (field, object.data.get(field))]);
     Some(SeenChild {
         content: JsonText::new(&content),
-        managers: managed_fields::others(entries, owned, go_operator.as_ref()),
+        managers: managed_fields::others(entries, owned, go_operator_entry.as_ref()),
         owned: owned.map(JsonText::new),
         entry,
-        go_operator,
+        go_operator: go_operator_entry,
         rollout: kind.is_workload().then(|| rollout(object.data.get("status"))),
         inactive: match kind {
             ChildKind::HorizontalPodAutoscaler => inactive(object.data.get("status")),
@@ -129,7 +129,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
 fn is_foreign(meta: &ObjectMeta, controller: Option<&Controller>) -> bool {
     let made = |entry: &ManagedFieldsEntry| {
         entry.manager.as_deref() == Some(FIELD_MANAGER)
-            || go_operator::wrote(entry, || our_label(meta).is_some())
+            || go_operator_fields::wrote(entry, || our_label(meta).is_some())
     };
     match controller {
         Some(controller) => !controller.is_memcached(),
