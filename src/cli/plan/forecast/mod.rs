@@ -293,7 +293,7 @@ impl Forecast {
         }
     }
 
-    /// Records a write and answers it; `None` for a read.
+    /// Records a write and answers it; `None` for a read, or a child that would be written a second time.
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
         match request {
             Request::DeletePod(_) => Some(Reply::PodDeleted),
@@ -306,8 +306,8 @@ impl Forecast {
         }
     }
 
-    /// The same of a child. `None` when it would be written a second time: then the first answer was not quite what an API
-    /// server gives, and nothing more can be learned.
+    /// Records a write of a child and answers it. `None` when it would be written a second time: then the first answer was
+    /// not quite what an API server gives, and nothing more can be learned.
     fn pretend_write(
         &mut self,
         resource: &Key,
