@@ -79,18 +79,18 @@ impl Desired {
 /// operator knows (this one is a downgrade), an unchanged intent keeps the live template as it is.
 #[must_use]
 pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
-    let Rendered { body, revision, template_hash } = workload::workload(intent, live);
-    let (workload, mut body_of_workload) = (ChildKind::from(intent.spec.workload), Some(body));
-    let mut body_of = |kind: ChildKind| match kind {
+    let Rendered { body: workload, revision, template_hash } = workload::workload(intent, live);
+    let beside_workload = |kind: ChildKind| match kind {
+        // The workload is one of the two; the other is not wanted.
+        ChildKind::Deployment | ChildKind::StatefulSet => None,
         ChildKind::NetworkPolicy => network_policy::network_policy(intent),
         ChildKind::Service => Some(service::service(intent)),
         ChildKind::ConfigMap => Some(config_map::config_map(intent)),
-        ChildKind::Deployment | ChildKind::StatefulSet if kind != workload => None,
-        ChildKind::Deployment | ChildKind::StatefulSet => body_of_workload.take(),
         ChildKind::PodDisruptionBudget => pod_disruption_budget::pod_disruption_budget(intent),
         ChildKind::HorizontalPodAutoscaler => horizontal_pod_autoscaler::horizontal_pod_autoscaler(intent),
         ChildKind::ServiceMonitor => service_monitor::service_monitor(intent),
     };
-    let bodies = ChildKind::ALL.into_iter().filter_map(|kind| Some((kind, body_of(kind)?))).collect();
+    let others = ChildKind::ALL.into_iter().filter_map(|kind| Some((kind, beside_workload(kind)?)));
+    let bodies = others.chain([(intent.spec.workload.into(), workload)]).collect();
     Desired { revision, template_hash, bodies }
 }
