@@ -81,11 +81,10 @@ impl LiveTemplate {
         };
         let in_place = revision.rotates(Rotation::InPlace);
         let secret_hash = annotation(SECRET_HASH).filter(|_| in_place).map(str::to_owned);
-        let preserved = content
-            .pointer("/spec/template")
-            .map(|template| PreservedMetadata::for_revision(revision, template));
+        let in_template = || content.pointer("/spec/template").map(PreservedMetadata::from_template);
+        let preserved = PreservedMetadata::for_revision(revision, || in_template().unwrap_or_default());
         let foreign = (!revision.is_known()).then(|| owned_template(content, owned)).flatten().map(Box::new);
-        Some(Self { revision, hash, images, secret_hash, preserved: preserved.unwrap_or_default(), foreign })
+        Some(Self { revision, hash, images, secret_hash, preserved, foreign })
     }
 }
 

@@ -35,8 +35,8 @@ impl UnrecordedTemplate {
     }
 
     /// Recognises the template as rendered from this very intent, with the images that are built in or those of today's
-    /// settings, by the oldest revision that renders the same; `None` if no revision does. Then the spec was edited while no operator ran, or the template was edited by hand: either
-    /// way pods roll, to the newest revision.
+    /// settings, by the oldest revision that renders the same; `None` if no revision does. Then the spec was edited while
+    /// no operator ran, or the template was edited by hand: either way pods roll, to the newest revision.
     #[must_use]
     pub fn recognised(&self, intent: &Intent<'_>) -> Option<LiveTemplate> {
         let preserved = self.preserved();
@@ -54,7 +54,7 @@ impl UnrecordedTemplate {
             revision,
             hash: intent.hash(),
             images: (*images != BUILT_IN).then(|| Box::new(images.clone())),
-            preserved: PreservedMetadata::for_revision(revision, &self.0),
+            preserved: PreservedMetadata::for_revision(revision, || preserved),
             secret_hash: intent.secret_hash.filter(|_| revision == Revision::IN_PLACE).map(str::to_owned),
             foreign: None,
         })

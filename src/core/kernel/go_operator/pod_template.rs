@@ -47,10 +47,10 @@ pub struct PreservedMetadata {
 }
 
 impl PreservedMetadata {
-    /// What a template of this revision keeps of the live one: nothing but at revision 0.
+    /// What a template of this revision keeps of the `live` one: nothing but at revision 0.
     #[must_use]
-    pub fn for_revision(revision: Revision, template: &Value) -> Self {
-        if revision == Revision::GO_OPERATOR { Self::from_template(template) } else { Self::default() }
+    pub fn for_revision(revision: Revision, live: impl FnOnce() -> Self) -> Self {
+        if revision == Revision::GO_OPERATOR { live() } else { Self::default() }
     }
 
     /// Reads it from a live pod template.
