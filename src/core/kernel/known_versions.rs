@@ -11,9 +11,9 @@ pub enum Presence {
     /// Nobody looked yet.
     #[default]
     Unknown,
-    /// The Secret does not exist.
+    /// The object does not exist.
     Absent,
-    /// The Secret exists in this version.
+    /// This incarnation of the object exists, in this version.
     Present(Uid, ResourceVersion),
 }
 
@@ -30,12 +30,18 @@ pub struct ChildVersion {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownVersions {
     /// The live object.
-    pub live: Option<ChildVersion>,
+    live: Option<ChildVersion>,
     /// The object that was deleted last.
-    pub lost: Option<ChildVersion>,
+    lost: Option<ChildVersion>,
 }
 
 impl KnownVersions {
+    /// `live` is the live object, `lost` the one that was deleted last.
+    #[must_use]
+    pub const fn new(live: Option<ChildVersion>, lost: Option<ChildVersion>) -> Self {
+        Self { live, lost }
+    }
+
     /// The version of the object; `None` where none was known.
     #[must_use]
     pub fn of_live(&self) -> Option<&ResourceVersion> {

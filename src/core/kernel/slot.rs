@@ -151,14 +151,17 @@ impl Slot {
     /// A short record of what is known of this child now.
     #[must_use]
     pub fn known_versions(&self) -> KnownVersions {
-        let live = self.live.as_ref().map(ChildVersion::from);
-        KnownVersions { live, lost: self.lost.as_deref().cloned() }
+        KnownVersions::new(self.live_version(), self.lost.as_deref().cloned())
     }
 
     /// What is known of this child when a request about it leaves, see [`Self::on_request`].
     #[must_use]
     pub fn known_versions_when_asked(&self) -> KnownVersions {
-        KnownVersions { lost: None, ..self.known_versions() }
+        KnownVersions::new(self.live_version(), None)
+    }
+
+    fn live_version(&self) -> Option<ChildVersion> {
+        self.live.as_ref().map(ChildVersion::from)
     }
 
     /// Called when a request about this child leaves: its answer will be newer than the deletion that is known.
