@@ -6,7 +6,7 @@
 //! API server ───────▶ shell::watches ─▶ kernel::world ─▶ queue ─▶ validate ▸ mounted Secrets ▸ desired ▸ compare
 //!      ▲                    │ Event         ▲                     ▸ plan ▸ budget ▸ status ▸ changes ▸ effects
 //!      │                    │               │                     ▸ questions to pods ▸ settled ──────────┐
-//!      │                    ▼               └─────────── Event::Done(reply to each request) ◀─────────────┤
+//!      │                    ▼               └────── Event::Done, Event::Answered (a reply to each) ◀──────┤
 //!      │                 journal (JSON Lines)                                                             │
 //!      └──────────────────────────── create / apply / delete / merge-patch ◀── shell::effects ◀───────────┘
 //! ```
