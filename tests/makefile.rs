@@ -24,7 +24,7 @@ const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 *--no-run*) exit 0 ;;
 *"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
-*"--test leader"*) part=with-a-cluster ;;
+*"--test fleet"*) part=with-a-cluster ;;
 *"--test chart"*) part=waiting ;;
 *"--test latency"*) part=alone ;;
 *--doc*) part=examples ;;
@@ -85,6 +85,7 @@ fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
         "e2e/tests/control_plane/main.rs",
         "e2e/tests/demo.rs",
         "e2e/tests/features/main.rs",
+        "e2e/tests/fleet/main.rs",
         "e2e/tests/latency/main.rs",
         "e2e/tests/leader/main.rs",
     ] {
@@ -239,6 +240,7 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
     let programs = [
         ("control_plane", 0),
         ("features", 0),
+        ("fleet", 0),
         ("latency", 0),
         ("leader", 0),
         ("chart", 0),
