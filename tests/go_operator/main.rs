@@ -9,6 +9,7 @@
     reason = "a test ends where its objects are not as they should be"
 )]
 
+mod shared_secret;
 mod story;
 
 use json_patch::jsonptr::PointerBuf;

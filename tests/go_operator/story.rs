@@ -68,12 +68,12 @@ pub(crate) fn foretold([before, after]: [&str; 2]) -> ResourcePlan {
     );
     for kind in Watched::ALL {
         forecast.learn(Event::Listing(kind, Scope::All));
-        story.seen(kind).into_iter().for_each(|seen| forecast.learn(seen));
+        event_of(&story.live, kind).into_iter().for_each(|seen| forecast.learn(seen));
         forecast.learn(Event::Listed(kind, Scope::All));
     }
     forecast.learn(Event::Leading(true));
     while let Some((id, _, request)) = forecast.next_read() {
-        let reply = story.execute(&request);
+        let reply = execute(&mut story.live, &story.after, &request);
         forecast.learn(Event::Done { id, reply });
     }
     forecast.finish().remove(0)
@@ -94,7 +94,7 @@ impl Story {
         story.step(Event::Leading(true));
         for kind in Watched::ALL {
             story.step(Event::Listing(kind, Scope::All));
-            if let Some(seen) = story.seen(kind) {
+            if let Some(seen) = event_of(&story.live, kind) {
                 story.step(seen);
             }
             story.step(Event::Listed(kind, Scope::All));
@@ -108,7 +108,7 @@ impl Story {
         let mut steps = 0;
         while let Some((id, request)) = self.requests.pop() {
             let applies = applied_deployment(&request).is_some();
-            let mut reply = self.execute(&request);
+            let mut reply = execute(&mut self.live, &self.after, &request);
             if let (Reply::Child(Some(seen)), Some(body)) = (&mut reply, applied(&request))
                 && until == Until::Applied
             {
@@ -148,74 +148,6 @@ impl Story {
         }
     }
 
-    fn seen(&self, kind: Watched) -> Option<Event> {
-        let object = self.live.get(kind.name())?.clone();
-        Some(match kind {
-            Watched::Memcached => Event::Resource(Box::new(seen::resource(&dynamic(object))?)),
-            Watched::Child(kind) => Event::Child(Box::new(seen::child(kind, &dynamic(object))?)),
-            Watched::Secret => Event::Secret(seen::secret(&dynamic(object).metadata)?),
-            Watched::Pod => return None,
-        })
-    }
-
-    fn execute(&mut self, request: &Request) -> Reply {
-        match request {
-            Request::ReadSecret(SecretRead { keys, .. }) => {
-                let body = self.live.get("Secret").expect("a Secret that is read").to_string();
-                Reply::Secret(secrets::digest(body.as_bytes(), keys))
-            }
-            Request::WriteChild(ChildWrite { kind, write, .. }) => self.write_child(*kind, write),
-            Request::WriteStatus(StatusWrite { patch, .. }) => {
-                let resource = self.live.get_mut("Memcached").expect("the resource");
-                for (field, value) in patch.as_object().expect("a map") {
-                    resource["status"][field] = value.clone();
-                }
-                Reply::Status(Box::new(seen::resource(&dynamic(resource.clone())).expect("a resource")))
-            }
-            Request::ReadChild(ChildRead { kind, .. }) => {
-                let live = self.live.get(kind.name());
-                live.map_or(Reply::Child(None), |object| child(*kind, object))
-            }
-            other @ Request::DeletePod(_) => panic!("nothing asks for {other:?}"),
-        }
-    }
-
-    fn write_child(&mut self, kind: ChildKind, write: &Write) -> Reply {
-        match write {
-            Write::Patch { edits, .. } => {
-                let object = self.live.get_mut(kind.name()).expect("a child that is patched");
-                json_patch::patch(object, edits).expect("a patch that fits");
-                child(kind, object)
-            }
-            Write::Apply { body, .. } => {
-                let mut applied = self.after[kind.name()].clone();
-                if kind != ChildKind::Deployment {
-                    // The user may have asked for another than the file has.
-                    applied["spec"] = body["spec"].clone();
-                    applied["metadata"]["managedFields"] = json!([]);
-                }
-                self.live.insert(kind.name().to_owned(), applied.clone());
-                child(kind, &applied)
-            }
-            // The Go operator has no such child.
-            Write::Create { body } if kind == ChildKind::ConfigMap => {
-                let mut created = body.clone();
-                created["metadata"]["uid"] = json!("created");
-                created["metadata"]["resourceVersion"] = json!("1");
-                created["metadata"]["managedFields"] = json!([
-                    {"manager": "memcached-operator", "operation": "Apply", "fieldsV1": fields(body)},
-                ]);
-                self.live.insert(kind.name().to_owned(), created.clone());
-                child(kind, &created)
-            }
-            Write::Delete { .. } => {
-                self.live.remove(kind.name());
-                Reply::Child(None)
-            }
-            other @ Write::Create { .. } => panic!("nothing asks for {other:?} of {kind:?}"),
-        }
-    }
-
     /// What was sent, in its order and in short.
     pub(crate) fn told(&self) -> Vec<String> {
         self.sent
@@ -248,6 +180,76 @@ impl Story {
 
     pub(crate) fn revision(&self) -> &Value {
         &self.deployment()["metadata"]["annotations"]["memcached.c5c3.io/template-revision"]
+    }
+}
+
+/// The event that shows the object of this kind.
+pub(crate) fn event_of(live: &Objects, kind: Watched) -> Option<Event> {
+    let object = live.get(kind.name())?.clone();
+    Some(match kind {
+        Watched::Memcached => Event::Resource(Box::new(seen::resource(&dynamic(object))?)),
+        Watched::Child(kind) => Event::Child(Box::new(seen::child(kind, &dynamic(object))?)),
+        Watched::Secret => Event::Secret(seen::secret(&dynamic(object).metadata)?),
+        Watched::Pod => return None,
+    })
+}
+
+/// Carries out a request on the live objects of a cache. What it applies comes to what is in `after`.
+pub(crate) fn execute(live: &mut Objects, after: &Objects, request: &Request) -> Reply {
+    match request {
+        Request::ReadSecret(SecretRead { keys, .. }) => {
+            let body = live.get("Secret").expect("a Secret that is read").to_string();
+            Reply::Secret(secrets::digest(body.as_bytes(), keys))
+        }
+        Request::WriteChild(ChildWrite { kind, write, .. }) => write_child(live, after, *kind, write),
+        Request::WriteStatus(StatusWrite { patch, .. }) => {
+            let resource = live.get_mut("Memcached").expect("the resource");
+            for (field, value) in patch.as_object().expect("a map") {
+                resource["status"][field] = value.clone();
+            }
+            Reply::Status(Box::new(seen::resource(&dynamic(resource.clone())).expect("a resource")))
+        }
+        Request::ReadChild(ChildRead { kind, .. }) => {
+            let found = live.get(kind.name());
+            found.map_or(Reply::Child(None), |object| child(*kind, object))
+        }
+        other @ Request::DeletePod(_) => panic!("nothing asks for {other:?}"),
+    }
+}
+
+fn write_child(live: &mut Objects, after: &Objects, kind: ChildKind, write: &Write) -> Reply {
+    match write {
+        Write::Patch { edits, .. } => {
+            let object = live.get_mut(kind.name()).expect("a child that is patched");
+            json_patch::patch(object, edits).expect("a patch that fits");
+            child(kind, object)
+        }
+        Write::Apply { body, .. } => {
+            let mut applied = after[kind.name()].clone();
+            if kind != ChildKind::Deployment {
+                // The user may have asked for another than the file has.
+                applied["spec"] = body["spec"].clone();
+                applied["metadata"]["managedFields"] = json!([]);
+            }
+            live.insert(kind.name().to_owned(), applied.clone());
+            child(kind, &applied)
+        }
+        // The Go operator has no such child.
+        Write::Create { body } if kind == ChildKind::ConfigMap => {
+            let mut created = body.clone();
+            created["metadata"]["uid"] = json!("created");
+            created["metadata"]["resourceVersion"] = json!("1");
+            created["metadata"]["managedFields"] = json!([
+                {"manager": "memcached-operator", "operation": "Apply", "fieldsV1": fields(body)},
+            ]);
+            live.insert(kind.name().to_owned(), created.clone());
+            child(kind, &created)
+        }
+        Write::Delete { .. } => {
+            live.remove(kind.name());
+            Reply::Child(None)
+        }
+        other @ Write::Create { .. } => panic!("nothing asks for {other:?} of {kind:?}"),
     }
 }
 
