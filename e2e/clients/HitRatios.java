@@ -29,6 +29,8 @@ public class HitRatios {
     final long patience;
     // Seconds. Where a server goes away, spymemcached leaves some requests without an answer.
     static final long PATIENCE_WHILE_AWAY = 5;
+    // Milliseconds. An application that works goes on while a server is away; what is late is asked again.
+    static final long PATIENCE_AT_WORK = 100;
     // As many are asked for at once.
     static final int BATCH = 500;
     // Seconds in which servers that are there are asked again for what they have not answered, for all keys together.
@@ -102,15 +104,15 @@ public class HitRatios {
         }
     }
 
-    // Asks for these keys at once, and takes out each that is answered.
-    void ask(Function<String, Future<?>> ask, BitSet wanted, long patience) {
+    // Asks for these keys at once, and takes out each that is answered within so many milliseconds.
+    void askOnce(Function<String, Future<?>> ask, BitSet wanted, long patience) {
         int[] numbers = wanted.stream().toArray();
         List<Future<?>> answers = new ArrayList<>();
         for (int number : numbers) {
             answers.add(ask.apply(keys + "-" + number));
         }
         // For all of them together.
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(patience);
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patience);
         for (int place = 0; place < numbers.length; place++) {
             try {
                 Object value = answers.get(place).get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
@@ -128,23 +130,30 @@ public class HitRatios {
         return unanswered.stream().anyMatch(number -> client.getNodeLocator().getPrimary(keys + "-" + number).isActive());
     }
 
+    // Asks for these keys, and servers that are there again, as long as `left` lasts: gives what is left of it, in nanoseconds.
+    long ask(Function<String, Future<?>> ask, BitSet numbers, long patience, long left) throws Exception {
+        lacking.or(numbers);
+        BitSet wanted = (BitSet) numbers.clone();
+        for (boolean again = false; !again || (isLate(wanted) && left > 0); again = true) {
+            long begin = System.nanoTime();
+            if (takesOrders) {
+                System.out.println("...");
+            }
+            if (again) {
+                Thread.sleep(50);
+            }
+            askOnce(ask, wanted, patience);
+            left -= again ? System.nanoTime() - begin : 0;
+        }
+        return left;
+    }
+
     int share(Function<String, Future<?>> ask, long patience) throws Exception {
-        lacking.set(0, KEYS);
         long left = TimeUnit.SECONDS.toNanos(ASKS_AGAIN);
         for (int first = 0; first < KEYS; first += BATCH) {
-            BitSet wanted = new BitSet();
-            wanted.set(first, Math.min(first + BATCH, KEYS));
-            for (boolean again = false; !again || (isLate(wanted) && left > 0); again = true) {
-                long begin = System.nanoTime();
-                if (takesOrders) {
-                    System.out.println("...");
-                }
-                if (again) {
-                    Thread.sleep(50);
-                }
-                ask(ask, wanted, patience);
-                left -= again ? System.nanoTime() - begin : 0;
-            }
+            BitSet batch = new BitSet();
+            batch.set(first, Math.min(first + BATCH, KEYS));
+            left = ask(ask, batch, TimeUnit.SECONDS.toMillis(patience), left);
         }
         return 100 * (KEYS - lacking.cardinality()) / KEYS;
     }
@@ -161,22 +170,16 @@ public class HitRatios {
         return numbers;
     }
 
-    int work(int count) {
-        int found = 0;
+    int work(int count) throws Exception {
+        BitSet some = new BitSet();
         for (int done = 0; done < count; done++) {
-            String key = keys + "-" + next;
+            some.set(next);
             next = (next + 1) % KEYS;
-            try {
-                if (client.asyncGet(key).get(100, TimeUnit.MILLISECONDS) != null) {
-                    found++;
-                } else {
-                    client.set(key, 0, "value").get(100, TimeUnit.MILLISECONDS);
-                }
-            } catch (Exception miss) {
-                // The pod is away.
-            }
         }
-        return 100 * found / count;
+        long left = ask(key -> client.asyncGet(key), some, PATIENCE_AT_WORK, TimeUnit.SECONDS.toNanos(ASKS_AGAIN));
+        some.and(lacking);
+        ask(key -> client.set(key, 0, "value"), some, PATIENCE_AT_WORK, left);
+        return 100 * (count - some.cardinality()) / count;
     }
 
     int order(String... words) throws Exception {

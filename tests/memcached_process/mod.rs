@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -71,6 +72,11 @@ impl Memcached {
         });
         memcached.address.set_port(port.await?);
         Some(memcached)
+    }
+
+    /// It stands still with `Signal::STOP`, and goes on with `Signal::CONT`.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Sends requests that are answered with a line each, and returns the answers.

@@ -170,8 +170,8 @@ impl<'a> Pods<'a> {
     /// A rollout replaces all of them, and each pod is so many percent as full as older ones before the next one goes.
     pub(crate) async fn are_replaced_when_warm(&self, cause: &str, percent: u16) -> Result<()> {
         let mut spec = self.spec(self.serving().await?.len());
-        // Far longer than the clients take, and less than is waited for, also for two pods.
-        spec["rollout"] = json!({"warmth": {"percent": percent, "timeoutSeconds": 50}});
+        // Longer than is waited for: with a shorter one the operator goes on from a cold pod where clients are slow, as it should.
+        spec["rollout"] = json!({"warmth": {"percent": percent, "timeoutSeconds": 3600}});
         self.cache.apply(&spec).await?;
         self.are_replaced(cause).await
     }
