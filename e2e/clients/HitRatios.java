@@ -84,8 +84,7 @@ public class HitRatios {
             return;
         }
         List<InetSocketAddress> found = SpymemcachedNamed.lookUp(List.of(wanted.split(",")));
-        long away = SpymemcachedNamed.away(found);
-        if (same && (away > 0 || found.equals(addresses))) {
+        if (same && !SpymemcachedNamed.haveMoved(addresses, found)) {
             return;
         }
         if (client != null) {
@@ -96,7 +95,8 @@ public class HitRatios {
         client = new MemcachedClient(factory(), found);
         // It connects in the background, and a request before that is a miss.
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(patience);
-        while (client.getAvailableServers().size() < found.size() - away && System.nanoTime() < end) {
+        long there = found.stream().filter(SpymemcachedNamed::isThere).count();
+        while (client.getAvailableServers().size() < there && System.nanoTime() < end) {
             Thread.sleep(5);
         }
         if (!takesOrders && !client.getUnavailableServers().isEmpty()) {

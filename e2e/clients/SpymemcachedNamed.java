@@ -11,6 +11,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.IntPredicate;
+import java.util.stream.IntStream;
 import net.spy.memcached.DefaultConnectionFactory;
 import net.spy.memcached.DefaultHashAlgorithm;
 import net.spy.memcached.FailureMode;
@@ -67,21 +69,28 @@ public class SpymemcachedNamed {
         return found;
     }
 
-    static long away(List<InetSocketAddress> pods) {
-        return pods.stream().filter(pod -> Arrays.equals(pod.getAddress().getAddress(), NOBODY)).count();
+    static boolean isThere(InetSocketAddress pod) {
+        return !Arrays.equals(pod.getAddress().getAddress(), NOBODY);
+    }
+
+    // A client that knows these addresses stays while a pod is away. It has to be made anew when a pod has another address, also
+    // while another one is away: in a rollout there may be no moment at which all are there.
+    static boolean haveMoved(List<InetSocketAddress> known, List<InetSocketAddress> found) {
+        IntPredicate hasMoved = place -> isThere(found.get(place)) && !found.get(place).equals(known.get(place));
+        return known.size() != found.size() || IntStream.range(0, found.size()).anyMatch(hasMoved);
     }
 
     // To be called every ten seconds, because spymemcached keeps the address that a name had, and a new pod has another one.
     void look(List<String> servers) throws Exception {
         List<InetSocketAddress> found = lookUp(servers);
-        boolean isTheSameRing = ring != null && found.size() == pods.size();
-        if (isTheSameRing && (found.equals(pods) || away(found) > 0)) {
-            return; // Until a pod that is away is back, the client of before stays.
+        if (!haveMoved(pods, found)) {
+            return;
         }
         MemcachedClient next = new MemcachedClient(new OfNames(), found);
         // It connects in the background, and until then each request is a miss.
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(1);
-        while (next.getAvailableServers().size() < found.size() - away(found) && System.nanoTime() < end) {
+        long there = found.stream().filter(SpymemcachedNamed::isThere).count();
+        while (next.getAvailableServers().size() < there && System.nanoTime() < end) {
             Thread.sleep(5);
         }
         MemcachedClient before = ring;
