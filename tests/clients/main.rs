@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "the exporter's tests use the rest")]
 mod memcached_process;
 mod waiting;
+mod working;
 
 use std::fs;
 use std::path::{Path, PathBuf};

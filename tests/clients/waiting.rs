@@ -2,19 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use rstest::rstest;
-use rustix::process::Signal;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::Command;
-use tokio::time::timeout;
 
-use super::memcached_process::Memcached;
-use super::{DEADLINE, hit_ratios_of_java, java, output, program, programs, python};
+use super::{java, output, program, programs, python};
 
 /// How long the programs wait for an answer: on their page, and here. A cache is given up on after a second; a machine that runs
 /// tests may stand still for longer, and that is no miss.
@@ -96,37 +91,6 @@ async fn each_ring_waits_for_an_answer_as_long_as_it_says(
             () = take_and_keep(&silent, LONGER_THAN_BY_DEFAULT) => {}
         }
     }
-}
-
-/// An application on a busy machine gets an answer late, and the key is there: so the measured shares are those of the pods.
-#[rstest]
-#[case::names("NAMED")]
-#[case::addresses("CONSISTENT")]
-#[tokio::test]
-async fn what_a_working_client_is_told_late_is_no_miss(#[case] ring: &str) {
-    let memcached = Memcached::start(&[]).await;
-    let mut program = hit_ratios_of_java(ring);
-    let mut program =
-        program.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-    let mut orders = program.stdin.take().unwrap();
-    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
-    let (server, asked) = (memcached.address, Some("...".to_owned()));
-    let mut line = async || timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap();
-    orders.write_all(format!("store {server} late\n").as_bytes()).await.unwrap();
-    let mut stored = line().await;
-    while stored == asked {
-        stored = line().await;
-    }
-    assert_eq!(stored, Some("100".to_owned()));
-    memcached.signal(Signal::STOP);
-    orders.write_all(format!("work {server} 50\n").as_bytes()).await.unwrap();
-    assert_eq!([line().await, line().await], [asked.clone(), asked.clone()], "it asks, and asks again");
-    memcached.signal(Signal::CONT);
-    let mut found = line().await;
-    while found == asked {
-        found = line().await;
-    }
-    assert_eq!(found, Some("100".to_owned()));
 }
 
 /// Takes connections, reads nothing and answers nothing, until so long after the first one.
