@@ -29,6 +29,8 @@ import pymemcache_named
 import pymemcache_ring
 
 KEYS = 5000
+# As many are asked for at once, where the library can.
+BATCH = 500
 TAKES_ORDERS = not sys.argv[2:]
 
 # A machine that is busy makes no miss.
@@ -77,33 +79,53 @@ class Client:
         self.lacking, self.misses = set(), set()
         # The same choice in every run.
         self.random, self.in_server = random.Random(1), {}
-        # Without an answer of its own pymemcache would go on before memcached has read all, and another connection may be first.
-        self.answered = {"noreply": False} if ring.startswith("pymemcache") else {}
+        self.get_some, self.set_some = (
+            (self.get_at_once, self.set_at_once) if ring.startswith("pymemcache") else (self.get_each, self.set_each)
+        )
 
     def use(self, servers):
         self.servers, self.client = servers, RINGS[self.ring](servers.split(","))
         if self.ring.startswith("pymemcache"):
             self.client.hasher = Remembered(self.client.hasher)
 
-    def share(self, ask):
-        self.lacking = set(range(KEYS))
-        for key in range(KEYS):
-            if TAKES_ORDERS and key % 500 == 0:
-                print("...", flush=True)
+    def get_at_once(self, names):
+        return self.client.get_many(names)
+
+    def set_at_once(self, names):
+        # Without answers pymemcache would go on before memcached has read all, and another connection may be first. And with
+        # `ignore_exc` it does not tell of each name that it could not store: so it is asked for them.
+        self.client.set_many(dict.fromkeys(names, "value"), noreply=False)
+        return self.client.get_many(names)
+
+    def get_each(self, names):
+        return self.each(self.client.get, names)
+
+    def set_each(self, names):
+        return self.each(lambda name: self.client.set(name, "value"), names)
+
+    def each(self, ask, names):
+        done = []
+        for name in names:
             try:
-                if ask(f"{self.keys}-{key}"):
-                    self.lacking.remove(key)
+                if ask(name):
+                    done.append(name)
             except pylibmc.Error:
                 pass
-        return 100 * (KEYS - len(self.lacking)) // KEYS
+        return done
 
-    def set(self, key):
-        return self.client.set(key, "value", **self.answered)
+    def share(self, ask):
+        self.lacking = set(range(KEYS))
+        for first in range(0, KEYS, BATCH):
+            if TAKES_ORDERS:
+                print("...", flush=True)
+            numbers = {f"{self.keys}-{number}": number for number in range(first, first + BATCH)}
+            self.lacking -= {numbers[name] for name in ask(list(numbers))}
+        return 100 * (KEYS - len(self.lacking)) // KEYS
 
     def store(self, servers, keys):
         self.keys, self.next, self.misses = keys, 0, set()
         self.use(servers)
-        return self.share(self.set)
+        return self.share(self.set_some)
 
     def find(self, servers):
         if servers != self.servers:
@@ -111,7 +133,7 @@ class Client:
         return self.read()
 
     def read(self):
-        share = self.share(lambda key: self.client.get(key))
+        share = self.share(self.get_some)
         self.misses |= self.lacking
         return share
 
@@ -120,23 +142,21 @@ class Client:
         return " ".join(map(str, misses))
 
     def again(self):
-        self.share(self.set)
+        self.share(self.set_some)
         return self.read()
 
     def work(self, servers, count):
         if servers != self.servers:
             self.use(servers)
-        found = 0
-        for _ in range(int(count)):
-            key, self.next = f"{self.keys}-{self.next}", (self.next + 1) % KEYS
-            try:
-                if self.client.get(key):
-                    found += 1
-                else:
-                    self.set(key)
-            except pylibmc.Error:
-                pass
-        return 100 * found // int(count)
+        count, names = int(count), []
+        for _ in range(count):
+            names.append(f"{self.keys}-{self.next}")
+            self.next = (self.next + 1) % KEYS
+        found = self.get_some(names)
+        missed = [name for name in names if name not in found]
+        if missed:
+            self.set_some(missed)
+        return 100 * len(found) // count
 
     def fill(self, servers, count):
         self.use(servers)
@@ -146,7 +166,7 @@ class Client:
         if keys.keys() == self.in_server.keys():
             keys = self.in_server
         while any(len(it) < count for it in keys.values()):
-            if number % 500 == 0:
+            if number % BATCH == 0:
                 print("...", flush=True)
             of_server = keys[self.client.hasher.get_node(f"key-{number}")]
             if len(of_server) < count:
@@ -154,11 +174,9 @@ class Client:
             number += 1
         self.in_server, stored = keys, 0
         for of_server in keys.values():
-            for start in range(0, count, 500):
-                some = of_server[start:start + 500]
-                # With `ignore_exc` pymemcache does not tell of each that it could not store.
-                self.client.set_many(dict.fromkeys(some, "value"), **self.answered)
-                stored += len(self.client.get_many(some))
+            for start in range(0, count, BATCH):
+                some = of_server[start:start + BATCH]
+                stored += len(self.set_at_once(some))
                 print("...", flush=True)
         return 100 * stored // (count * len(keys))
 
@@ -167,7 +185,7 @@ class Client:
         found = self.client.get_many(keys)
         missed = dict.fromkeys((key for key in keys if key not in found), "value")
         if missed:
-            self.client.set_many(missed, **self.answered)
+            self.client.set_many(missed, noreply=False)
         return len(found)
 
 
