@@ -14,6 +14,9 @@ use e2e::shipped::{self, Profile};
 use e2e::{chart, packages};
 use tokio::signal::unix::{SignalKind, signal};
 
+/// The cluster of `make demo`.
+const DEMO: &str = "demo";
+
 /// A real Kubernetes on this machine, in seconds.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -25,7 +28,7 @@ struct Cli {
 #[derive(Debug, Args)]
 struct Name {
     /// Which cluster; several can be up at once
-    #[arg(long, default_value = "demo")]
+    #[arg(long, default_value = DEMO)]
     name: String,
 }
 
@@ -175,8 +178,11 @@ async fn up(name: &str, only: Option<Shape>, audit: Audit) -> Result<ExitCode> {
 }
 
 fn find(name: &str) -> Result<Cluster> {
-    Cluster::find(name)?
-        .with_context(|| format!("there is no cluster {name}; make it with `e2e up --name {name}`"))
+    Cluster::find(name)?.with_context(|| {
+        // The usual one is the demo's: `up` makes it too, but without an operator.
+        let maker = if name == DEMO { "make demo".to_owned() } else { format!("e2e up --name {name}") };
+        format!("there is no cluster {name}; make it with `{maker}`")
+    })
 }
 
 /// Prints what runs; fails when the cluster is not up or not whole.

@@ -129,6 +129,19 @@ async fn a_node_is_ready_after_up_and_up_and_down_can_be_repeated() -> Result<()
     Ok(())
 }
 
+#[test]
+fn who_asks_for_a_cluster_that_is_not_there_is_told_what_makes_it() -> Result<()> {
+    let nowhere = tempfile::TempDir::new()?;
+    for (arguments, said) in [
+        (["status"].as_slice(), "there is no cluster demo; make it with `make demo`"),
+        (&["status", "--name", "trial"], "there is no cluster trial; make it with `e2e up --name trial`"),
+    ] {
+        let asked = e2e(arguments).env("E2E_STATE_DIR", nowhere.path()).output()?;
+        ensure!(!asked.status.success() && text(&asked).contains(said), "{}", text(&asked));
+    }
+    Ok(())
+}
+
 /// What is said of a cluster whose API server takes its time.
 async fn broken_while_its_api_server_stands_still(cluster: &Cluster) -> Result<Option<String>> {
     let found = cluster.processes().iter().find(|it| it.name == "kube-apiserver");
