@@ -428,6 +428,9 @@ Memcached shop/carts: pods roll, cause spec; the cache will be empty
 1 of 1 resources would change (children: 0 created, 1 changed, 0 deleted); the pods of 1 would roll.
 ";
         assert_eq!(text(&[of_edit("carts", &before, &after)], Output::Text).unwrap(), wanted);
+        let page = include_str!("../../../docs/command-line.md");
+        let partition = wanted.lines().filter_map(|line| line.strip_prefix("    ~ ")).next_back().unwrap();
+        assert!(page.contains(&format!("`{partition}`")), "the page speaks of another line");
     }
 
     #[test]
