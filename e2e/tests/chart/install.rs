@@ -261,6 +261,10 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.acts(3).await?;
     release::nothing_was_forbidden(cluster, start)?;
     lose_and_restore(&site, &mut guide, folder.path()).await?;
+    // Last, because all that follows would be in that namespace.
+    guide.run("Another namespace")?;
+    let chosen = guide.shell("kubectl config view --minify --output=jsonpath='{..namespace}'")?;
+    ensure!(chosen == "shop", "the context has the namespace {chosen:?}");
     guide.is_done()
 }
 
