@@ -171,6 +171,15 @@ fn preflight_the_chart_the_program_and_every_page_name_the_same_oldest_kubernete
     }
 }
 
+/// Kubernetes supports it with the oldest cluster, which the demo's is.
+#[test]
+fn the_pages_that_offer_another_kubectl_name_the_oldest_that_is_supported() {
+    let words = format!("or one older than 1.{},", OLDEST_MINOR - 1);
+    for page in ["README.md", "docs/tutorial.md"] {
+        assert!(in_one_line(&read(page)).contains(&words), "{page}: {words}");
+    }
+}
+
 /// `docs/releasing.md` says so.
 #[test]
 fn whatever_names_this_release_names_its_number() {

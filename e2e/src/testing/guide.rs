@@ -6,7 +6,6 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -151,14 +150,13 @@ impl Guide {
         self.type_in(folder)
     }
 
-    /// Types the tutorial in this folder, where its reader has a clone, which is not written to, and saves the resource.
+    /// Types the tutorial in this folder, to which its reader has gone from the clone, and where the resource is saved.
     ///
     /// # Errors
     /// As [`Guide::type_in`].
-    pub fn type_tutorial(&self, folder: &Path) -> Result<()> {
+    pub fn type_tutorial(self, folder: &Path) -> Result<()> {
         std::fs::write(folder.join("shop.yaml"), blocks(&self.text, "yaml").concat())?;
-        symlink(chart::repository().join("e2e"), folder.join("e2e"))?;
-        self.type_in(folder)
+        self.with("clone=$PWD", &format!("clone={}", chart::repository().display()))?.type_in(folder)
     }
 
     /// Every command of the page was run.
