@@ -61,6 +61,11 @@ public class HitRatios {
                 }
 
                 @Override
+                public int getTimeoutExceptionThreshold() {
+                    return Integer.MAX_VALUE;
+                }
+
+                @Override
                 public long getOperationTimeout() {
                     return kind.equals("KEPT") ? super.getOperationTimeout() : TimeUnit.SECONDS.toMillis(patience);
                 }
@@ -72,6 +77,8 @@ public class HitRatios {
         builder.setFailureMode(FailureMode.Cancel);
         builder.setDaemon(true);
         builder.setOpTimeout(TimeUnit.SECONDS.toMillis(patience));
+        // By default a server that was late for about a thousand requests in a row counts as away.
+        builder.setTimeoutExceptionThreshold(Integer.MAX_VALUE);
         if (kind.equals("CONSISTENT")) {
             builder.setHashAlg(DefaultHashAlgorithm.KETAMA_HASH);
         }

@@ -83,7 +83,7 @@ public class SpymemcachedNamed {
     // To be called every ten seconds, because spymemcached keeps the address that a name had, and a new pod has another one.
     void look(List<String> servers) throws Exception {
         List<InetSocketAddress> found = lookUp(servers);
-        if (!haveMoved(pods, found)) {
+        if (ring != null && !haveMoved(pods, found)) {
             return;
         }
         MemcachedClient next = new MemcachedClient(new OfNames(), found);

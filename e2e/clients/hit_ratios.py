@@ -79,9 +79,10 @@ class Client:
         self.lacking, self.misses = set(), set()
         # The same choice in every run.
         self.random, self.in_server = random.Random(1), {}
-        self.get_some, self.set_some = (
-            (self.get_at_once, self.set_at_once) if ring.startswith("pymemcache") else (self.get_each, self.set_each)
-        )
+        if ring.startswith("pymemcache"):
+            self.get_some, self.set_some, self.put_some = self.get_at_once, self.set_at_once, self.put_at_once
+        else:
+            self.get_some, self.set_some, self.put_some = self.get_each, self.set_each, self.set_each
 
     def use(self, servers):
         self.servers, self.client = servers, RINGS[self.ring](servers.split(","))
@@ -91,10 +92,13 @@ class Client:
     def get_at_once(self, names):
         return self.client.get_many(names)
 
-    def set_at_once(self, names):
-        # Without answers pymemcache would go on before memcached has read all, and another connection may be first. And with
-        # `ignore_exc` it does not tell of each name that it could not store: so it is asked for them.
+    def put_at_once(self, names):
+        # Without answers pymemcache would go on before memcached has read all, and another connection may be first.
         self.client.set_many(dict.fromkeys(names, "value"), noreply=False)
+
+    def set_at_once(self, names):
+        # With `ignore_exc` it does not tell of each name that it could not store: so it is asked for them.
+        self.put_at_once(names)
         return self.client.get_many(names)
 
     def get_each(self, names):
@@ -155,7 +159,7 @@ class Client:
         found = self.get_some(names)
         missed = [name for name in names if name not in found]
         if missed:
-            self.set_some(missed)
+            self.put_some(missed)
         return 100 * len(found) // count
 
     def fill(self, servers, count):
@@ -183,9 +187,9 @@ class Client:
     def any(self, count):
         keys = [key for of_server in self.in_server.values() for key in self.random.sample(of_server, int(count))]
         found = self.client.get_many(keys)
-        missed = dict.fromkeys((key for key in keys if key not in found), "value")
+        missed = [key for key in keys if key not in found]
         if missed:
-            self.client.set_many(missed, noreply=False)
+            self.put_at_once(missed)
         return len(found)
 
 

@@ -66,6 +66,10 @@ async fn what_a_working_client_is_told_late_is_no_miss(#[case] ring: &str) {
     assert_eq!([client.line().await, client.line().await], [ASKS, ASKS], "it asks, and asks again");
     memcached.signal(Signal::CONT);
     assert_eq!(client.share().await, 100);
+
+    memcached.says(&["flush_all"]).await;
+    client.is_told(&format!("work {server} 50")).await;
+    assert_eq!(client.share().await, 0, "what is gone is a miss");
 }
 
 /// In a rollout the next pod goes as soon as the last one is back.
@@ -89,8 +93,9 @@ async fn a_ring_of_names_in_java_comes_to_a_pod_that_is_back_while_another_one_i
     client.is_told(&format!("store {servers} names")).await;
     assert_eq!(client.share().await, 100);
 
-    drop((first, second));
+    // Before the first one ends: so nobody else can take its port.
     let back = at([127, 0, 0, 3], port).await;
+    drop((first, second));
     are_known(&[("cache-0", back.address)]);
     client.is_told("again").await;
     let found = client.share().await;

@@ -6,7 +6,6 @@ mod certificates;
 #[path = "../crowd/mod.rs"]
 mod crowd;
 #[path = "../memcached_process/mod.rs"]
-#[allow(dead_code, reason = "the clients' tests use the rest")]
 mod memcached_process;
 mod names;
 mod plugin;

@@ -75,6 +75,7 @@ impl Memcached {
     }
 
     /// It stands still with `Signal::STOP`, and goes on with `Signal::CONT`.
+    #[allow(dead_code, reason = "the clients' tests use it")]
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
