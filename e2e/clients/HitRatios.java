@@ -137,7 +137,8 @@ public class HitRatios {
         return unanswered.stream().anyMatch(number -> client.getNodeLocator().getPrimary(keys + "-" + number).isActive());
     }
 
-    // Asks for these keys, and servers that are there again, as long as `left` lasts: gives what is left of it, in nanoseconds.
+    // Asks for these keys. A server that is there and late is asked again, for no more than `left` nanoseconds in all. Gives how many
+    // of them are left.
     long ask(Function<String, Future<?>> ask, BitSet numbers, long patience, long left) throws Exception {
         lacking.or(numbers);
         BitSet wanted = (BitSet) numbers.clone();
