@@ -67,6 +67,23 @@ fn folder() -> TempDir {
 }
 
 #[rstest]
+#[case::the_definition("crd", 0)]
+#[case::a_finding("validate bad.json", 1)]
+#[case::a_journal("replay same", 0)]
+#[case::a_journal_for_programs("replay -o json other", 1)]
+fn a_reader_that_has_seen_enough_changes_no_exit_code(#[case] line: &str, #[case] code: i32) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let folder = folder();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+    command.args(line.split(' ')).current_dir(folder.path()).env_clear().stdout(writer);
+    let Output { status, stdout: _, stderr } = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let said = text(&stderr);
+    assert_eq!(status.code(), Some(code), "{said}");
+    assert!(!said.contains("Broken pipe") && !said.contains("panicked"), "{said}");
+}
+
+#[rstest]
 #[case("--version", 0)]
 #[case("crd", 0)]
 #[case("help", 0)]

@@ -1,11 +1,10 @@
 //! `memcached-operator crd`: prints the CustomResourceDefinition, byte for byte `manifests/crd.yaml`.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::yaml;
+use super::{stdout, yaml};
 use crate::api;
 
 /// The definition as YAML, the same bytes for every run of a build.
@@ -21,7 +20,6 @@ pub fn crd_yaml() -> Result<String> {
 /// # Errors
 /// When that cannot be written to.
 pub fn run() -> Result<ExitCode> {
-    let text = crd_yaml()?;
-    std::io::stdout().write_all(text.as_bytes()).context("cannot print the CustomResourceDefinition")?;
+    stdout::print(&crd_yaml()?)?;
     Ok(ExitCode::SUCCESS)
 }

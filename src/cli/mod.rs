@@ -22,6 +22,7 @@ pub mod plan;
 pub mod preflight;
 pub mod replay;
 pub mod run;
+mod stdout;
 pub mod validate;
 pub mod yaml;
 

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::output::Output;
+use super::stdout;
 use crate::kernel::reconciler::Reconciler;
 use crate::shell::journal::{FORMAT, Header, Opening, Step, VERSION};
 
@@ -143,12 +144,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Err(_) => Value::Null,
         };
         if !told.is_null() {
-            print!("{}", format.text(&told)?);
+            stdout::print(&format.text(&told)?)?;
         }
     }
     let summary = ended.with_context(|| format!("replay of {name} failed"))?;
     if args.output == Output::Text {
-        println!("{summary}");
+        stdout::print(&format!("{summary}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

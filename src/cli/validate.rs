@@ -4,15 +4,15 @@
 //! Unknown fields count as wrong, as they do for `kubectl apply`: the API server drops them, which is how a misspelt setting
 //! gets lost.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::check::Report;
 use super::files::{Files, Text};
 use super::output::Output;
+use super::stdout;
 use crate::api::{GROUP, KIND};
 
 /// What to check, and how to say what is wrong.
@@ -35,9 +35,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     for Text { file, text } in args.files.read()? {
         report.check(&file, &text);
     }
-    std::io::stdout()
-        .write_all(text(&report, args.output)?.as_bytes())
-        .context("cannot print what is wrong")?;
+    stdout::print(&text(&report, args.output)?)?;
     let Report { findings, warnings: _, resources, refused: _, skipped: _ } = &report;
     ensure!(
         !resources.is_empty() || !findings.is_empty(),

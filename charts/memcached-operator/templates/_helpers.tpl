@@ -31,21 +31,23 @@ the pods to another one. */}}
 {{- join "," $labels -}}
 {{- end -}}
 
-{{/* Labels of every object; the chart's own win over commonLabels, because selectors rely on them. */}}
+{{/* Labels of every object. Selectors rely on them. */}}
 {{- define "memcached-operator.labels" -}}
 {{- $own := include "memcached-operator.selectorLabels" . | fromYaml -}}
 {{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion -}}
 {{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
-{{- merge $own .Values.commonLabels | toYaml -}}
+{{- $own | toYaml -}}
 {{- end -}}
 
-{{/* The metadata of an object: (list . "name"), and after these maps of more labels and of more annotations. */}}
+{{/* The metadata of an object: (list . "name"), and after these maps of more labels and of more annotations. Of two labels with
+the same key the chart's own win over those of the object, and these over commonLabels: selectors rely on them in this order. */}}
 {{- define "memcached-operator.metadata" -}}
 {{- $root := index . 0 -}}
 {{- $labels := include "memcached-operator.labels" $root | fromYaml -}}
 {{- $annotations := dict -}}
 {{- if gt (len .) 2 -}}{{- $labels = merge $labels (index . 2) -}}{{- end -}}
+{{- $labels = merge $labels $root.Values.commonLabels -}}
 {{- if gt (len .) 3 -}}{{- $annotations = merge $annotations (index . 3) -}}{{- end -}}
 {{- $annotations = merge $annotations $root.Values.commonAnnotations -}}
 name: {{ index . 1 | quote }}

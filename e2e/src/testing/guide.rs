@@ -9,7 +9,7 @@ use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use tempfile::NamedTempFile;
 use tokio::time::Instant;
 
@@ -71,7 +71,7 @@ impl Guide {
     /// What these commands print.
     ///
     /// # Errors
-    /// When one fails or warns.
+    /// When one fails or warns: the last lines of what the shell traced. All of it is printed then.
     pub fn shell(&self, block: &str) -> Result<String> {
         // Not the caches of whoever runs the tests.
         let home = chart::helm()?;
@@ -81,7 +81,7 @@ impl Guide {
         shell.envs(own.filter_map(|(name, value)| Some((name, value?))));
         shell.env("PATH", &self.path).env("KUBECONFIG", &self.kubeconfig);
         shell.env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"));
-        quiet(&mut shell).with_context(|| block.to_owned())
+        quiet(&mut shell)
     }
 
     /// Runs all commands of the page in one shell, from its beginning to its end, and finds in what is printed all that the page
@@ -208,9 +208,23 @@ fn quiet(program: &mut Command) -> Result<String> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let errors = text(&mut errors)?;
-    ensure!(status.success(), "{status}: {errors}");
-    ensure!(!errors.lines().any(warns), "a command warns: {errors}");
-    text(&mut printed)
+    let printed = text(&mut printed)?;
+    let warning = errors.lines().find(|line| warns(line));
+    if !status.success() || warning.is_some() {
+        println!("{printed}\n{errors}");
+    }
+    ensure!(status.success(), "{status}, after:\n{}", last_lines(&errors));
+    if let Some(warning) = warning {
+        bail!("a command warns: {warning}");
+    }
+    Ok(printed)
+}
+
+/// The end of a text, as much as the summary of all tests prints of an error.
+fn last_lines(text: &str) -> String {
+    let mut last: Vec<_> = text.lines().rev().take(6).collect();
+    last.reverse();
+    last.join("\n")
 }
 
 /// The pages of `docs` that have commands, in their order.
@@ -269,6 +283,16 @@ mod tests {
             let warned = typed(&format!("```console\n$ echo {warning} >&2\n```")).err().context(warning)?;
             assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn the_command_that_fails_is_told_and_not_the_whole_page() -> Result<()> {
+        let before = "$ true\n".repeat(50);
+        let failed = typed(&format!("```console\n{before}$ ls /none\n```")).err().context("it fails")?;
+        let failed = failed.to_string();
+        assert!(failed.contains("\n+ ls /none\nls: "), "{failed}");
+        assert!(failed.lines().count() < 8, "{failed}");
         Ok(())
     }
 

@@ -17,9 +17,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use memcached_operator::api::Memcached;
+use memcached_operator::cli::yaml;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -216,10 +217,30 @@ async fn lose_and_restore(site: &Site<'_>, guide: &mut Guide, folder: &Path) -> 
     site.cache.addresses(3).await.map(|_| ())
 }
 
+/// Whether there is an election may be changed on a living release. helm applies as this does, on the server.
+async fn the_election_is_turned_off(space: &Space) -> Result<()> {
+    let deployments = space.api::<Deployment>();
+    for election in [true, false, true] {
+        let values = json!({"replicaCount": 0, "leaderElection": {"enabled": election}});
+        let objects = yaml::objects(&chart::render(space.name(), &values)?)?;
+        let rendered = objects.into_iter().find(|it| it["kind"] == "Deployment").context("a Deployment")?;
+        let name = rendered["metadata"]["name"].as_str().context("it has a name")?;
+        let by_helm = PatchParams::apply("helm").force();
+        let applied = deployments.patch(name, &by_helm, &Patch::Apply(&rendered)).await;
+        let applied = applied.with_context(|| format!("with an election: {election}"))?;
+        let strategy = applied.spec.and_then(|spec| spec.strategy?.type_);
+        let expected = if election { "RollingUpdate" } else { "Recreate" };
+        ensure!(strategy.as_deref() == Some(expected), "{strategy:?}");
+    }
+    deployments.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+    Ok(())
+}
+
 async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let folder = TempDir::new()?;
     let mut guide = Guide::open(INSTALLING, release::kubeconfig(space, folder.path())?)?;
     let client = Client::try_from(cluster.config("e2e-test/chart").await?)?;
+    the_election_is_turned_off(space).await?;
     let start = AuditLog::for_cluster(cluster).mark()?;
 
     guide.run("Is there a release")?;

@@ -297,7 +297,7 @@ fn a_single_replica_needs_no_budget_and_without_a_leader_no_two_pods_run() -> Re
 
     let alone = rendered(&json!({"replicaCount": 1, "leaderElection": {"enabled": false}}))?;
     let spec = &only(&alone, "Deployment")?["spec"];
-    assert_eq!(spec["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(spec["strategy"], json!({"type": "Recreate", "rollingUpdate": null}));
     let args = spec["template"]["spec"]["containers"][0]["args"].as_array().context("it has arguments")?;
     assert!(!args.iter().any(|arg| arg.as_str().is_some_and(|arg| arg.contains("lea"))), "{args:?}");
     assert!(only(&alone, "Role").is_err() && only(&alone, "RoleBinding").is_err());
@@ -319,6 +319,37 @@ fn the_journal_is_shown_on_a_port_of_loopback_of_its_own_or_not_at_all() -> Resu
     }
     let words = refusal(&json!({"port": 9999, "journal": {"port": 9999}}))?;
     assert!(words.contains("port and journal.port are both 9999"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn the_volume_of_the_journal_holds_what_its_files_may_take() -> Result<()> {
+    let limit = |journal: Value| -> Result<Value> {
+        let objects = rendered(&json!({"journal": journal}))?;
+        let volumes = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["volumes"];
+        Ok(volumes[0]["emptyDir"]["sizeLimit"].clone())
+    };
+    assert_eq!(limit(json!({"enabled": true}))?, json!(4 * 64 * 1024 * 1024));
+    let longer = json!({"enabled": true, "maxBytes": 1_073_741_824_u64});
+    assert_eq!(limit(longer)?, json!(4_294_967_296_u64));
+    let own = json!({"enabled": true, "sizeLimit": "1Gi"});
+    assert_eq!(limit(own)?, json!("1Gi"));
+    Ok(())
+}
+
+#[test]
+fn labels_of_an_object_win_over_those_of_all() -> Result<()> {
+    let objects = rendered(&json!({
+        "commonLabels": {"app.kubernetes.io/component": "operator", "release": "caches", "team": "shop"},
+        "serviceMonitor": {"enabled": true, "additionalLabels": {"release": "prometheus"}},
+    }))?;
+    let labels = |kind: &str| -> Result<Value> { Ok(only(&objects, kind)?["metadata"]["labels"].clone()) };
+    let (service, monitor) = (labels("Service")?, labels("ServiceMonitor")?);
+    let selected = &only(&objects, "ServiceMonitor")?["spec"]["selector"]["matchLabels"];
+    for (label, value) in selected.as_object().context("it selects by labels")? {
+        assert_eq!(&service[label], value, "{label}");
+    }
+    assert_eq!((&monitor["release"], &monitor["team"]), (&json!("prometheus"), &json!("shop")));
     Ok(())
 }
 

@@ -95,10 +95,12 @@ fn every_value_is_in_the_schema_and_every_key_of_the_schema_has_a_value() -> Res
     let optional = ["global", "podSecurityContext.", "securityContext.", "Probe.", "affinity."];
     let of_the_go_operator =
         ["webhook", "webhook.enabled", "certmanager", "certmanager.enabled", "crds.managedByHelm"];
+    // A chart that depends on this one switches it off so.
+    let of_a_parent = "enabled";
     let unset: Vec<_> = in_schema
         .difference(&in_values)
         .filter(|path| !optional.iter().any(|part| path.contains(part)))
-        .filter(|path| !of_the_go_operator.contains(&path.as_str()))
+        .filter(|path| !of_the_go_operator.contains(&path.as_str()) && *path != of_a_parent)
         .collect();
     assert!(unset.is_empty(), "without a default: {unset:?}");
     Ok(())

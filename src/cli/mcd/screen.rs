@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use super::options::ScreenArgs;
 use crate::cli::output::{Format, Output};
+use crate::cli::stdout;
 
 /// How long `--watch` waits between two looks.
 const PACE: Duration = Duration::from_secs(2);
@@ -56,6 +57,8 @@ impl Shown {
 
 /// Where looks are printed.
 trait Screen {
+    /// Takes away what was printed before.
+    fn clear(&mut self) -> Result<()>;
     /// Prints a look.
     fn print(&mut self, text: &str) -> Result<()>;
     /// Says why there is no newer look.
@@ -66,6 +69,11 @@ trait Screen {
 struct Standard;
 
 impl Screen for Standard {
+    /// As it is: who wants no colours (`NO_COLOR`) still has a terminal that can be cleared.
+    fn clear(&mut self) -> Result<()> {
+        stdout::print(CLEAR)
+    }
+
     fn print(&mut self, text: &str) -> Result<()> {
         print(text)
     }
@@ -82,7 +90,8 @@ impl Screen for Standard {
 /// Those of the first look, or when nothing can be printed. A later look that fails is said once, and the next one follows: an
 /// API server that restarts ends no `--watch`.
 pub async fn show(args: ScreenArgs, look: impl AsyncFnMut() -> Result<Shown>) -> Result<()> {
-    let redraws = args.watch && args.output == Output::Text && std::io::stdout().is_terminal();
+    let can_clear = std::env::var_os("TERM").is_none_or(|it| it != "dumb");
+    let redraws = args.watch && args.output == Output::Text && std::io::stdout().is_terminal() && can_clear;
     show_on(&mut Standard, redraws, args, look).await
 }
 
@@ -98,7 +107,9 @@ async fn show_on(
             Ok(shown) => {
                 let content = shown.content();
                 if redraws {
-                    screen.print(&format!("{CLEAR}{}", shown.printed(args)?))?;
+                    let text = shown.printed(args)?;
+                    screen.clear()?;
+                    screen.print(&text)?;
                 } else if last.as_ref() != Some(&content) {
                     screen.print(&shown.printed(args)?)?;
                 }
@@ -147,8 +158,13 @@ mod tests {
     struct Recorded(Vec<String>);
 
     impl Screen for Recorded {
+        fn clear(&mut self) -> Result<()> {
+            self.0.push("clear".to_owned());
+            Ok(())
+        }
+
         fn print(&mut self, text: &str) -> Result<()> {
-            self.0.push(text.replace(CLEAR, "clear "));
+            self.0.push(text.to_owned());
             Ok(())
         }
 
@@ -180,7 +196,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_terminal_shows_every_look_and_everything_else_each_that_differs() {
         let looks = ["a", "a", "b"];
-        assert_eq!(printed(true, Output::Text, &looks).await, ["clear a\n", "clear a\n", "clear b\n"]);
+        let redrawn = ["clear", "a\n", "clear", "a\n", "clear", "b\n"];
+        assert_eq!(printed(true, Output::Text, &looks).await, redrawn);
         assert_eq!(printed(false, Output::Text, &looks).await, ["a\n", "b\n"]);
         let documents = ["{\"at\":2,\"said\":\"a\"}\n", "{\"at\":0,\"said\":\"b\"}\n"];
         assert_eq!(printed(false, Output::Json, &looks).await, documents);

@@ -7,7 +7,6 @@ pub mod forecast;
 mod print;
 mod survey;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,6 +22,7 @@ use super::files::{Files, Text};
 use super::operator_pods::OwnPods;
 use super::output::Output;
 use super::run::AdoptTemplates;
+use super::stdout;
 use crate::api::{GROUP, KIND};
 use crate::kernel::desired::DefaultImages;
 use crate::kernel::event::Event;
@@ -91,8 +91,7 @@ pub fn run(args: &Args, unnamed: Unnamed) -> Result<ExitCode> {
         .build()
         .context("cannot start the asynchronous runtime")?;
     let plans = runtime.block_on(plan(args, unnamed))?;
-    let text = print::text(&plans, args.output)?;
-    std::io::stdout().write_all(text.as_bytes()).context("cannot print the plan")?;
+    stdout::print(&print::text(&plans, args.output)?)?;
     Ok(ExitCode::from(ending(&plans)))
 }
 

@@ -5,7 +5,6 @@ mod cluster;
 mod judge;
 mod print;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,7 +13,7 @@ use anyhow::{Context as _, Result};
 pub use self::judge::OLDEST_MINOR;
 use self::judge::{Finding, Found, Level};
 use super::output::Output;
-use super::plan;
+use super::{plan, stdout};
 use crate::shell::client::{self, Access};
 
 /// What to look at.
@@ -52,8 +51,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .context("cannot start the asynchronous runtime")?;
     let found = runtime.block_on(find(args))?;
     let findings = judge::judge(&found);
-    let text = print::text(&findings, found.resources.len(), args.output)?;
-    std::io::stdout().write_all(text.as_bytes()).context("cannot print the findings")?;
+    stdout::print(&print::text(&findings, found.resources.len(), args.output)?)?;
     let is_safe = findings.iter().all(|Finding { level, .. }| *level != Level::Block);
     Ok(if is_safe { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

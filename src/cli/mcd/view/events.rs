@@ -33,6 +33,8 @@ const ROLLOUTS: [&str; 3] = ["RolloutStarted", "PodsReplacedByOthers", "Workload
 
 /// How many characters Kubernetes appends to the name of a ReplicaSet to name a pod.
 const RANDOM: usize = 5;
+/// How many characters it leaves of `REPLICASET-` before: a pod's name has at most 63.
+const LONGEST_BASE: usize = 58;
 
 /// The reasons of Events that tell of Secrets that pods take in place.
 const ROTATIONS: [&str; 3] = ["RotationStarted", "RotationComplete", "RestartNeeded"];
@@ -77,11 +79,25 @@ fn concerns(event: &Event, cache: &str) -> bool {
     match kind {
         "ReplicaSet" => parts() == Some(1),
         "Pod" if is_numbered(name) => parts() == Some(1),
-        "Pod" => parts() == Some(2),
+        "Pod" => is_of_deployment(name, cache),
         KIND => name == cache,
         kind => ChildKind::ALL
             .into_iter()
             .any(|child| child.name() == kind && child.name_of_resource(name) == Some(cache)),
+    }
+}
+
+/// Whether a name is that of a pod of the cache's Deployment: `CACHE-HASH-` and five characters. Of a long name only the
+/// beginning is left: caches whose names differ only after 58 characters cannot be told apart here.
+fn is_of_deployment(pod: &str, cache: &str) -> bool {
+    let Some(base) = pod.len().checked_sub(RANDOM).and_then(|end| pod.get(..end)) else { return false };
+    let is_cut = base.len() == LONGEST_BASE;
+    match base.strip_prefix(cache).and_then(|rest| rest.strip_prefix('-')) {
+        Some(rest) => match rest.strip_suffix('-') {
+            Some(hash) => !hash.is_empty() && !hash.contains('-'),
+            None => is_cut && !rest.contains('-'),
+        },
+        None => is_cut && cache.starts_with(base),
     }
 }
 
@@ -149,6 +165,24 @@ mod tests {
         #[case] expected: bool,
     ) {
         assert_eq!(concerns(&event(kind, name, "R", "10:00:00"), "carts"), expected);
+    }
+
+    /// `CACHE-HASH-` and five characters, of which Kubernetes leaves 58 and five.
+    #[rstest]
+    #[case::whole(46, "HASH567890-", true)]
+    #[case::without_its_dash(47, "HASH567890", true)]
+    #[case::without_the_end_of_the_hash(50, "HASH567", true)]
+    #[case::without_the_hash(57, "", true)]
+    #[case::of_another_cache(40, "old-HASH567890123", false)]
+    fn the_pods_of_a_cache_with_a_long_name_are_known(
+        #[case] length: usize,
+        #[case] rest: &str,
+        #[case] expected: bool,
+    ) {
+        let cache = "c".repeat(length);
+        let pod = format!("{cache}-{rest}x2x4z");
+        assert_eq!(pod.len(), 63);
+        assert_eq!(concerns(&event("Pod", &pod, "R", "10:00:00"), &cache), expected);
     }
 
     #[test]

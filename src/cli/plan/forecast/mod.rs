@@ -145,14 +145,16 @@ pub struct Told {
 /// Where the operator's own pods are, as live NetworkPolicies say it: whoever plans is seldom told.
 #[must_use]
 pub fn operator_pods(events: &[Event]) -> Option<OperatorPods> {
-    let has_agents = |event: &Event| match event {
+    let asks_pods = |event: &Event| match event {
         Event::Resource(seen) => {
-            let security = seen.spec.as_ref().ok()?.security.as_ref()?;
-            (security.rotation.as_deref() == Some(spec::IN_PLACE)).then(|| seen.key.clone())
+            let spec = seen.spec.as_ref().ok()?;
+            let rotation = spec.security.as_ref().and_then(|it| it.rotation.as_deref());
+            let warmth = spec.rollout.as_ref().and_then(|it| it.warmth.as_ref());
+            (rotation == Some(spec::IN_PLACE) || warmth.is_some()).then(|| seen.key.clone())
         }
         _ => None,
     };
-    let keys: BTreeSet<Key> = events.iter().filter_map(has_agents).collect();
+    let keys: BTreeSet<Key> = events.iter().filter_map(asks_pods).collect();
     events.iter().find_map(|event| match event {
         Event::Child(child) if child.kind == ChildKind::NetworkPolicy && keys.contains(&child.key) => {
             OperatorPods::from_policy(&child.content.parse())

@@ -217,12 +217,23 @@ fn another_way_to_rotate_rolls_the_pods_and_the_plan_says_that() {
     assert_eq!((rolls, rotates_in_place), (Some("spec"), false));
 }
 
-#[test]
-fn whom_live_policies_let_in_to_the_agents_are_the_operators_pods() {
+/// A cache whose operator asks its exporters how warm they are.
+fn warming() -> Value {
+    json!({
+        "workload": "StatefulSet",
+        "monitoring": {"enabled": true},
+        "rollout": {"warmth": {}},
+        "security": {"networkPolicy": {"enabled": true}},
+    })
+}
+
+#[rstest]
+#[case::agents(encrypted("InPlace"))]
+#[case::exporters(warming())]
+fn whom_live_policies_let_in_to_be_asked_are_the_operators_pods(#[case] spec: Value) {
     let labels = [("app".to_owned(), "operator".to_owned())].into();
     let operator = OperatorPods { namespace: "ops".to_owned(), labels };
     let fixture = ForecastFixture { operator_pods: Some(operator), ..ForecastFixture::default() };
-    let spec = encrypted("InPlace");
     let before: Vec<_> = forecast_with(fixture, &spec, &[]).live.into_values().collect();
     assert_eq!(plan(forecast(&spec, &before)).children, []);
 }

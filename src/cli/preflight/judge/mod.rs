@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use serde::Serialize;
@@ -16,8 +17,10 @@ use crate::cli::plan::forecast::ResourcePlan;
 pub(super) const DEFINITION: &str = "memcacheds.memcached.c5c3.io";
 /// The oldest minor version of Kubernetes 1 that this operator works with, as its chart says.
 pub const OLDEST_MINOR: u32 = 34;
-/// The last part of the Go operator's image, wherever it is mirrored.
+/// The last part of the Go operator's image, wherever it is mirrored. People give their image of this operator the same name.
 const IMAGE: &str = "memcached-operator";
+/// With which of its commands this program runs in a cluster: the first argument, where the Go operator has flags only.
+const COMMANDS_OF_OURS: [&str; 3] = ["run", "agent", "exporter"];
 /// The annotation by which helm knows the release of an object.
 const RELEASE: &str = "meta.helm.sh/release-name";
 /// The annotation with the namespace of that release.
@@ -98,7 +101,7 @@ fn of_version(version: &Info) -> Option<Finding> {
 fn of_deployment(deployment: &Deployment) -> Option<Finding> {
     let spec = deployment.spec.as_ref().filter(|spec| spec.replicas != Some(0))?;
     let containers = &spec.template.spec.as_ref()?.containers;
-    let image = containers.iter().filter_map(|it| it.image.as_deref()).find(|image| is_go_operator(image))?;
+    let image = containers.iter().find_map(image_of_go_operator)?;
     let ObjectMeta { namespace, name, .. } = &deployment.metadata;
     let (namespace, name) = (namespace.as_deref()?, name.as_deref()?);
     Some(Finding {
@@ -110,10 +113,15 @@ fn of_deployment(deployment: &Deployment) -> Option<Finding> {
     })
 }
 
-fn is_go_operator(image: &str) -> bool {
+/// The image of a container that runs the Go operator. What runs this program is stopped by nobody: its operator would be
+/// gone, and its cache empty.
+fn image_of_go_operator(container: &Container) -> Option<&str> {
+    let first = container.args.iter().flatten().next();
+    let image = container.image.as_deref()?;
     let named = image.split('@').next().unwrap_or(image);
     let last = named.rsplit('/').next().unwrap_or(named);
-    last.split(':').next() == Some(IMAGE)
+    let is_ours = first.is_some_and(|it| COMMANDS_OF_OURS.contains(&it.as_str()));
+    (last.split(':').next() == Some(IMAGE) && !is_ours).then_some(image)
 }
 
 /// Webhooks that nobody answers keep every resource from being written.

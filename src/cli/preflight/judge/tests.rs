@@ -109,6 +109,17 @@ fn the_go_operator_is_known_by_its_image(#[case] image: &str, #[case] replicas: 
     assert_eq!(said(&found).len(), usize::from(known));
 }
 
+#[rstest]
+#[case::an_operator(&["run", "--max-in-flight=32"])]
+#[case::an_agent(&["agent", "--memcached-address=127.0.0.1:11211"])]
+#[case::an_exporter(&["exporter", "--memcached-address=127.0.0.1:11211"])]
+fn nobody_is_told_to_stop_what_runs_an_image_of_this_operator_by_the_same_name(#[case] args: &[&str]) {
+    let mut ours = deployment("registry.example/memcached-operator:0.1.0", 1);
+    let containers = &mut ours.spec.as_mut().unwrap().template.spec.as_mut().unwrap().containers;
+    containers[0].args = Some(args.iter().map(|&it| it.to_owned()).collect());
+    assert_eq!(said(&Found { deployments: vec![ours], ..ready() }), []);
+}
+
 #[test]
 fn a_definition_that_helm_keeps_is_nothing_to_speak_of() {
     let kept = json!({"meta.helm.sh/release-name": "caches", "helm.sh/resource-policy": "keep"});

@@ -23,7 +23,7 @@ use super::event::{Event, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
-use super::observation::{ChildResult, Observation};
+use super::observation::{ChildResult, Observation, RolloutCounts};
 use super::pass;
 use super::pass::outcome::{ComparedChild, Pass, PassFindings, Settled};
 use super::pass::view::View;
@@ -163,10 +163,15 @@ impl Reconciler {
             }
         }
         dirty.iter().for_each(|key| self.compare(key));
-        // The queue of a follower does not count.
-        self.last_told.queue_depth(if self.leading { self.queue.depth() } else { 0 }, &mut effects);
+        // The queue of a follower does not count, nor do its turns: it decides none, so it would tell of them as they were when it
+        // began to follow.
+        let (depth, rollouts) = match self.leading {
+            true => (self.queue.depth(), self.world.rollout_budget.counts()),
+            false => (0, RolloutCounts::default()),
+        };
+        self.last_told.queue_depth(depth, &mut effects);
         self.last_told.wake(self.queue.next_fire(), &mut effects);
-        self.last_told.rollouts(self.world.rollout_budget.counts(), &mut effects);
+        self.last_told.rollouts(rollouts, &mut effects);
         effects
     }
 

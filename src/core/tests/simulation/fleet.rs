@@ -12,7 +12,7 @@ use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
-use memcached_operator_core::kernel::observation::Observation;
+use memcached_operator_core::kernel::observation::{Observation, RolloutCounts};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::request::Request;
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
@@ -375,6 +375,8 @@ impl Fleet {
                 Effect::Ask { .. } => panic!("the caches of a fleet have nothing to ask their pods"),
                 Effect::Wake(at) => operator.wake = Some(at),
                 Effect::Observe(Observation::RolloutCounts(standing)) => {
+                    let is_told = who == 0 || standing == RolloutCounts::default();
+                    assert!(is_told, "a follower tells of {standing:?}: it would go on to, whatever becomes of them");
                     (operator.halted, operator.rolling) = (standing.adoption_halted, standing.rolling);
                 }
                 Effect::RelistAll => self.unheard = Watched::ALL.into(),
