@@ -77,7 +77,8 @@ fn a_reader_that_has_seen_enough_changes_no_exit_code(#[case] line: &str, #[case
     let folder = folder();
     let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
     command.args(line.split(' ')).current_dir(folder.path()).env_clear().stdout(writer);
-    let Output { status, stdout: _, stderr } = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let Output { status, stdout: _, stderr } =
+        command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     let said = text(&stderr);
     assert_eq!(status.code(), Some(code), "{said}");
     assert!(!said.contains("Broken pipe") && !said.contains("panicked"), "{said}");

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 ///
 /// # Errors
 /// When it cannot be printed.
-pub fn print(text: &str) -> Result<()> {
+pub(super) fn print(text: &str) -> Result<()> {
     print_on(&mut std::io::stdout(), text)
 }
 

@@ -52,7 +52,7 @@ pub const ADOPTION_HALTED: Metric = Metric {
     kind: Kind::Gauge,
     labels: &[],
     help: "1 while adoption is halted, because the adoption of one resource is stalled or refused.",
-    usage: "1: repair the resource whose `status.budgetedRollout` is `Adoption` and that is not ready; the others go on by themselves.",
+    usage: "1: repair the resource whose `status.budgetedRollout` is `Adoption` and that is not ready; the others go on by themselves. 0 where another pod of the operator leads.",
 };
 /// How long the API server takes.
 pub const API_REQUEST_DURATION: Metric = Metric {
@@ -230,7 +230,7 @@ pub const ROLLOUTS_WAITING: Metric = Metric {
     kind: Kind::Gauge,
     labels: &[],
     help: "Resources whose pods are to roll for a changed Secret or a newer template, and that wait for their turn.",
-    usage: "How far a rotation or an adoption is. If it does not fall, the rolling caches are stuck.",
+    usage: "How far a rotation or an adoption is. If it does not fall, the rolling caches are stuck. 0 where another pod of the operator leads.",
 };
 /// Secrets that pods take in place.
 pub const SECRET_ROTATIONS: Metric = Metric {

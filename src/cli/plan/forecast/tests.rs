@@ -1,6 +1,7 @@
 //! What a forecast says of a paused resource, of the images that the operator is told, of a section that is new, and of
 //! Secrets taken in place. The tests of the text use [`of_edit`].
 
+use rstest::rstest;
 use serde_json::json;
 
 use super::*;

@@ -376,7 +376,10 @@ impl Fleet {
                 Effect::Wake(at) => operator.wake = Some(at),
                 Effect::Observe(Observation::RolloutCounts(standing)) => {
                     let is_told = who == 0 || standing == RolloutCounts::default();
-                    assert!(is_told, "a follower tells of {standing:?}: it would go on to, whatever becomes of them");
+                    assert!(
+                        is_told,
+                        "a follower tells of {standing:?}: it would go on to, whatever becomes of them"
+                    );
                     (operator.halted, operator.rolling) = (standing.adoption_halted, standing.rolling);
                 }
                 Effect::RelistAll => self.unheard = Watched::ALL.into(),
