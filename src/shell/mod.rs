@@ -250,10 +250,7 @@ impl Operator {
         self.lead(false);
         let ended = self.drain(&mut pings, &mut signals).await;
         if ended == Ended::Cleanly {
-            if let Some(campaign) = campaign {
-                campaign.withdraw().await;
-            }
-            self.close().await;
+            self.close(campaign).await;
         }
         Ok(ended)
     }
@@ -366,15 +363,20 @@ impl Operator {
         Ended::Cleanly
     }
 
-    /// Publishes the Kubernetes Events that wait, and writes the rest of the journal to the disk.
-    async fn close(self) {
-        let journal = self.parts.journal;
+    /// Publishes the Kubernetes Events that wait, lets the Lease go, and writes the rest of the journal to the disk. The Events
+    /// come first: once the Lease is let go, the fence lets none of them through.
+    async fn close(self, campaign: Option<Campaign>) {
+        let Self { parts: Parts { journal, .. }, publisher, .. } = self;
         let closed = tokio::task::spawn_blocking(move || journal.close());
-        let (published, closed) =
-            tokio::join!(timeout(FLUSH, self.publisher.close()), timeout(FLUSH, closed));
-        if published.is_err() {
-            tracing::warn!("Kubernetes Events were not published in time");
-        }
+        let let_go = async {
+            if timeout(FLUSH, publisher.close()).await.is_err() {
+                tracing::warn!("Kubernetes Events were not published in time");
+            }
+            if let Some(campaign) = campaign {
+                campaign.withdraw().await;
+            }
+        };
+        let ((), closed) = tokio::join!(let_go, timeout(FLUSH, closed));
         if closed.is_err() {
             tracing::warn!("the journal did not reach the disk in time");
         }

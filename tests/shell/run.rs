@@ -1,7 +1,7 @@
 //! The whole operator against an API server on a loopback socket: from its start to its end.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,6 +33,10 @@ struct Cluster {
     without_crd: AtomicBool,
     /// Another operator leads, for ever.
     is_led: AtomicBool,
+    /// There is a Lease, which another operator has let go.
+    is_free: AtomicBool,
+    /// How often the Lease was let go.
+    let_go: AtomicUsize,
     released: Notify,
     /// Writes are stored; else something is there already.
     stores: AtomicBool,
@@ -87,20 +91,29 @@ async fn read(request: Request) -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// There is no Lease yet, and every write of one succeeds; or somebody else renews it with each look.
+/// There is no Lease yet, or it is free, and every write of it succeeds; or somebody else renews it with each look.
 async fn lease(cluster: &Cluster, request: Request) -> Response<Body> {
-    if cluster.is_led.load(Ordering::Relaxed) {
-        let version = cluster.agents.lock().unwrap().len().to_string();
-        let spec = json!({"holderIdentity": "another", "leaseDurationSeconds": 60});
-        return ok(&json!({
+    let there = |version: &str, holder: &str, seconds: u32| {
+        let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": seconds});
+        ok(&json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"namespace": "operators", "name": "operator", "resourceVersion": version}, "spec": spec,
-        }));
+        }))
+    };
+    if cluster.is_led.load(Ordering::Relaxed) {
+        let version = cluster.agents.lock().unwrap().len().to_string();
+        return there(&version, "another", 60);
     }
     if request.method() == "GET" {
-        return refusal(404, "NotFound", "there is no such Lease");
+        return match cluster.is_free.load(Ordering::Relaxed) {
+            true => there("0", "", 1),
+            false => refusal(404, "NotFound", "there is no such Lease"),
+        };
     }
     let mut lease = read(request).await;
+    if lease["spec"]["holderIdentity"] == "" {
+        cluster.let_go.fetch_add(1, Ordering::Relaxed);
+    }
     lease["metadata"]["resourceVersion"] = "1".into();
     answer(200, lease.to_string())
 }
@@ -112,9 +125,14 @@ struct How {
     secure_metrics: Option<secure_metrics::Options>,
 }
 
-fn lease_options() -> leader::Options {
+/// The duration of a Lease, in seconds: that of the chart, and the shortest one, for tests without a Lease, who wait for so long
+/// before they lead.
+const LONG: u32 = 15;
+const SHORT: u32 = 2;
+
+fn lease_options(seconds: u32) -> leader::Options {
     let (name, namespace, pod) = ("operator".into(), Some("operators".into()), "pod".into());
-    leader::Options { name, namespace, seconds: 2, pod }
+    leader::Options { name, namespace, seconds, pod }
 }
 
 /// A running operator.
@@ -130,8 +148,9 @@ impl Operator {
         Self::against(serving(cluster).await, How::default()).await
     }
 
-    async fn electing(cluster: &Arc<Cluster>) -> Self {
-        Self::against(serving(cluster).await, How { lease: Some(lease_options()), ..How::default() }).await
+    async fn electing(cluster: &Arc<Cluster>, seconds: u32) -> Self {
+        let lease = Some(lease_options(seconds));
+        Self::against(serving(cluster).await, How { lease, ..How::default() }).await
     }
 
     async fn against(server: SocketAddr, How { lease, secure_metrics }: How) -> Self {
@@ -276,11 +295,8 @@ async fn a_signal_lets_requests_under_way_finish_and_begins_no_others() {
     replay(journal.as_bytes()).unwrap();
 }
 
-#[tokio::test]
-async fn a_signal_lets_the_events_of_what_was_done_be_published() {
-    let cluster = one_resource();
-    cluster.stores.store(true, Ordering::Relaxed);
-    let mut operator = Operator::start(&cluster).await;
+/// Asks an operator to end in the midst of its writes, and hears the Events of these one after the other.
+async fn ends_after_its_events(cluster: &Cluster, mut operator: Operator) {
     until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
     operator.signal().await;
     operator.page("/metrics", |_, body| body.contains("\nmemcached_operator_leader 0\n")).await;
@@ -292,6 +308,7 @@ async fn a_signal_lets_the_events_of_what_was_done_be_published() {
     assert!(ends.is_err(), "it ended while an Event was not answered");
     for told in 1..=begun {
         until("each Event", || cluster.events.lock().unwrap().len() == told).await;
+        assert_eq!(cluster.let_go.load(Ordering::Relaxed), 0, "the Lease was let go before Event {told}");
         cluster.heard.notify_one();
     }
     assert_eq!(operator.end().await.0, Ended::Cleanly);
@@ -300,9 +317,27 @@ async fn a_signal_lets_the_events_of_what_was_done_be_published() {
 }
 
 #[tokio::test]
+async fn a_signal_lets_the_events_of_what_was_done_be_published() {
+    let cluster = one_resource();
+    cluster.stores.store(true, Ordering::Relaxed);
+    let operator = Operator::start(&cluster).await;
+    ends_after_its_events(&cluster, operator).await;
+}
+
+#[tokio::test]
+async fn a_leader_publishes_the_events_of_what_was_done_before_it_lets_the_lease_go() {
+    let cluster = one_resource();
+    cluster.stores.store(true, Ordering::Relaxed);
+    cluster.is_free.store(true, Ordering::Relaxed);
+    let operator = Operator::electing(&cluster, LONG).await;
+    ends_after_its_events(&cluster, operator).await;
+    assert_eq!(cluster.let_go.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
 async fn requests_of_watches_of_the_election_and_of_the_leader_are_counted() {
     let cluster = one_resource();
-    let operator = Operator::electing(&cluster).await;
+    let operator = Operator::electing(&cluster, SHORT).await;
     until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
     cluster.released.notify_one();
     for (verb, code) in [("list", "200"), ("watch", "200"), ("update", "200"), ("patch", "409")] {
@@ -319,7 +354,7 @@ async fn a_follower_too_serves_secure_metrics_beside_plain_probes() {
     // The port is free again when it is taken. Of an address of its own, where nobody else takes it.
     let listen = TcpListener::bind("127.0.0.5:0").await.unwrap().local_addr().unwrap();
     let secure_metrics = Some(secure_metrics::Options { listen, certificate: Source::SelfMade });
-    let how = How { lease: Some(lease_options()), secure_metrics };
+    let how = How { lease: Some(lease_options(SHORT)), secure_metrics };
     let operator = Operator::against(serving(&cluster).await, how).await;
     operator.page("/readyz", |status, _| status == 200).await;
     assert_eq!(get(operator.admin, "/metrics").await.0, 404);
