@@ -110,7 +110,8 @@ struct PartStates {
 #[must_use]
 pub fn decide(sight: Sight<'_>) -> Step {
     let PartStates { certificates, passwords } = part_states(sight);
-    // A signal may read the certificates too: they have to be good.
+    // A signal may read the certificates too: they have to be good. A pair that waits for a restart is: to hold passwords back
+    // for it would let a password that was taken out of the file go on for as long.
     let may_signal = !matches!(certificates, Some(PartState::Refused(_)));
     match (&passwords, &certificates) {
         (Some(PartState::Tell), _) if may_signal => Step::Signal,
@@ -186,18 +187,12 @@ fn not_valid(now: Timestamp, leaf: &Leaf) -> Option<String> {
     (*not_before > now).then(|| format!("the certificate in it is not valid before {not_before}"))
 }
 
-/// What speaks against a new certificate in the place of the one that is served.
+/// What speaks against a new certificate in the place of the one that is served. The names come first: a certificate of another
+/// service is a mistake whatever its key is, and no restart makes it a right one.
 fn against(new: &Leaf, served: &Leaf) -> Option<PartState> {
-    if new.key_type != served.key_type {
-        return Some(PartState::NeedsRestart(format!(
-            "the certificate in tls.crt has an {} key and the one that is served an {} key: memcached would go on to \
-             show the old one to most clients, so it keeps the old one until the pods restart, also when that ends ({})",
-            new.key_type, served.key_type, served.not_after,
-        )));
-    }
     let is_another = !served.names.is_empty() && new.names.is_disjoint(&served.names);
-    is_another.then(|| {
-        PartState::Refused(vec![Refusal::new(
+    if is_another {
+        return Some(PartState::Refused(vec![Refusal::new(
             CERTIFICATE,
             format!(
                 "the certificate is for {}, and the one that is served for {}: no client of the old would take the \
@@ -205,7 +200,14 @@ fn against(new: &Leaf, served: &Leaf) -> Option<PartState> {
                 list(&new.names),
                 list(&served.names),
             ),
-        )])
+        )]));
+    }
+    (new.key_type != served.key_type).then(|| {
+        PartState::NeedsRestart(format!(
+            "the certificate in tls.crt has an {} key and the one that is served an {} key: memcached would go on to \
+             show the old one to most clients, so it keeps the old one until the pods restart, also when that ends ({})",
+            new.key_type, served.key_type, served.not_after,
+        ))
     })
 }
 

@@ -96,6 +96,11 @@ fn a_chain_that_openssl_made_longer_is_the_chain_of_the_file() {
     "the certificate is for b.test, and the one that is served for a.test: no client of the old would take the new; \
      is it another service's? If it is meant, restart the pods"
 )]
+#[case::of_another_service_with_another_kind_of_key(
+    pair(2040, &PKCS_ED25519, "b.test"),
+    "the certificate is for b.test, and the one that is served for a.test: no client of the old would take the new; \
+     is it another service's? If it is meant, restart the pods"
+)]
 fn a_pair_that_clients_would_refuse_is_refused_unless_memcached_serves_it_already(
     #[case] new: Pair,
     #[case] words: &str,
@@ -137,7 +142,10 @@ fn passwords_come_first_and_no_signal_is_sent_beside_a_bad_pair() {
     let (fine, wrong) = (Ok(()), Err("entry 2 cannot log in".to_owned()));
     let empty = [Refusal::new("password-file", "is empty")];
     let both = || refused(vec![bad(), empty[0].clone()]);
-    let table: [Row<'_>; 10] = [
+    let of_another_kind = Ok(pair(2040, &PKCS_ED25519, "a.test"));
+    let of_another_service = Ok(pair(2040, &PKCS_ED25519, "b.test"));
+    let refused_for_its_names = decided(&of_another_service, No, &shows(&old));
+    let table: [Row<'_>; 12] = [
         (&good, No, &old, (&[], No, None), Step::Signal),
         (&good, No, &old, (&[], Yes, None), Step::LogIn),
         (&good, No, &old, (&[], Yes, Some(&fine)), Step::Refresh),
@@ -149,6 +157,9 @@ fn passwords_come_first_and_no_signal_is_sent_beside_a_bad_pair() {
         (&good, Yes, &new, (&empty, No, None), refused(vec![empty[0].clone()])),
         (&bad_pair, No, &old, (&[], No, None), refused(vec![bad()])),
         (&bad_pair, No, &old, (&empty, No, None), both()),
+        // What waits for a restart is good, and keeps no password that has to go.
+        (&of_another_kind, No, &old, (&[], No, None), Step::Signal),
+        (&of_another_service, No, &old, (&[], No, None), refused_for_its_names),
     ];
     for (at, (files, told, shown, (refusals, of_passwords, login), step)) in table.into_iter().enumerate() {
         let shown = shows(shown);
