@@ -13,6 +13,9 @@ use x509_parser::x509::X509Name;
 use super::decide::Shown;
 use crate::secrets::pair::Pair;
 
+/// The most sentences about authorities that are gone: as many as the operator reads.
+const MOST: usize = 8;
+
 /// What is known of them.
 #[derive(Debug, Default)]
 pub struct Authorities {
@@ -36,13 +39,22 @@ impl Authorities {
         self.told.clone_from(new);
     }
 
-    /// What memcached goes on to do until it restarts, as sentences.
+    /// What memcached goes on to do until it restarts, as at most [`MOST`] sentences: an answer that names each of many
+    /// authorities is longer than the operator reads.
     #[must_use]
     pub fn until_restart(&self) -> Vec<String> {
         let names: BTreeSet<String> = self.removed.values().map(|subject| name(subject)).collect();
+        let named = if names.len() > MOST { MOST - 1 } else { names.len() };
+        let others = names.len() - named;
         let sentence =
             |name| format!("clients with a certificate of {name}, which is no longer in ca.crt, are let in");
-        names.into_iter().map(sentence).collect()
+        let mut sentences: Vec<String> = names.into_iter().take(named).map(sentence).collect();
+        if others > 0 {
+            sentences.push(format!(
+                "clients with a certificate of {others} more authorities, which are no longer in ca.crt, are let in"
+            ));
+        }
+        sentences
     }
 }
 
@@ -52,4 +64,49 @@ fn name(subject: &[u8]) -> String {
     let name = X509Name::from_der(subject).map(|(_, name)| name.to_string()).unwrap_or_default();
     let plain: String = name.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
     if plain.is_empty() { "an authority without a name".to_owned() } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    use super::*;
+    use crate::secrets::pair::{KeyType, Leaf};
+
+    /// A pair beside authorities of these numbers.
+    fn pair(numbers: impl Iterator<Item = u8>) -> Pair {
+        let (not_before, not_after) = (jiff::Timestamp::MIN, jiff::Timestamp::MAX);
+        let leaf = Leaf { not_before, not_after, key_type: KeyType::Ec, names: BTreeSet::new() };
+        let authorities = numbers.map(|number| (vec![number], subject(number))).collect();
+        Pair { chain: Vec::new(), leaf, authorities: Some(authorities) }
+    }
+
+    fn subject(number: u8) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, format!("{}{number}", "ä".repeat(60)));
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate.der()).unwrap();
+        parsed.subject().as_raw().to_vec()
+    }
+
+    fn gone(count: u8) -> Vec<String> {
+        let mut authorities = Authorities::default();
+        authorities.tell(None, &pair(0..=count));
+        authorities.tell(None, &pair(count..=count));
+        authorities.until_restart()
+    }
+
+    #[test]
+    fn many_authorities_that_are_gone_are_told_of_in_few_sentences() {
+        let (eight, many) = (gone(8), gone(140));
+        assert!(eight.len() == 8 && eight.iter().all(|it| it.contains("of CN=ä")), "{eight:?}");
+        let (last, first) = many.split_last().unwrap();
+        assert!(first.len() == 7 && first.iter().all(|it| it.contains("of CN=ä")), "{many:?}");
+        assert_eq!(
+            last,
+            "clients with a certificate of 133 more authorities, which are no longer in ca.crt, are let in"
+        );
+        let bytes = many.iter().map(String::len).sum::<usize>();
+        assert!(bytes < 8 * 1024, "{bytes} bytes, of 16 KiB that the operator reads");
+    }
 }
