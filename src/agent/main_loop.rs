@@ -85,13 +85,14 @@ impl Read {
     }
 }
 
-/// Never ends. `clock` tells the time.
-pub async fn run(options: &Options, published: &Published, mut clock: impl FnMut() -> Timestamp) {
+/// Never ends. `clock` tells the time: a plain function, so that it remembers nothing. One that never goes back would judge
+/// certificates by a time in the future for ever, once the node's clock has been ahead.
+pub async fn run(options: &Options, published: &Published, clock: fn() -> Timestamp) {
     let mut memory = Memory::default();
     let mut wait = RETRY.0;
     loop {
         let stamp = options.paths.stamp();
-        let (status, failed) = round(options, &mut memory, published, &mut clock).await;
+        let (status, failed) = round(options, &mut memory, published, clock).await;
         let longest = match (&status.state, failed.is_empty()) {
             (State::Taken { .. } | State::Refused { .. }, true) => CHECK,
             (State::NeedsRestart { .. }, true) => RESTART,
@@ -123,7 +124,7 @@ async fn round(
     options: &Options,
     memory: &mut Memory,
     published: &Published,
-    clock: &mut impl FnMut() -> Timestamp,
+    clock: fn() -> Timestamp,
 ) -> (AgentStatus, BTreeSet<Part>) {
     let Options { plain: _, tls, paths } = options;
     let mut status = AgentStatus { state: State::Taking { reason: String::new() }, ..published.get() };

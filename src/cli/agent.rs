@@ -17,7 +17,7 @@ use crate::agent::serve::{self, Pages};
 use crate::exporter::serve::{DEFAULT, Exporter, listen};
 use crate::exporter::target::{Address, Target};
 use crate::shell;
-use crate::shell::clock::Clock;
+use crate::shell::clock::wall_clock;
 
 /// How long memcached may take to tell its figures.
 const SCRAPE: Duration = Duration::from_secs(5);
@@ -115,10 +115,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let published = Arc::<Published>::default();
         let pages = Pages { published: Arc::clone(&published), exporter, is_scraped: args.exporter };
         let mut signals = shell::signals()?;
-        let mut clock = Clock::start();
         tokio::select! {
             () = serve::serve(listener, pages, std::future::pending()) => {}
-            () = main_loop::run(&options, &published, || clock.now()) => {}
+            () = main_loop::run(&options, &published, wall_clock) => {}
             // Nothing is lost: the next agent begins anew.
             _ = signals.recv() => return anyhow::Ok(ExitCode::SUCCESS),
         }

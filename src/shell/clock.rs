@@ -1,5 +1,5 @@
-//! The one place that reads the wall clock: for the time of each event, and for the times in the Lease. IO; called by the main
-//! loop and by `leader`.
+//! The one place that reads the wall clock: for the time of each event, for the times in the Lease, and for the agent, which
+//! judges certificates by it. IO; called by the main loop, by `leader` and by `cli`.
 
 use std::time::Duration;
 
@@ -42,11 +42,13 @@ impl Clock {
     }
 }
 
+/// The time as the machine has it now, which may be before one that it had earlier.
 #[expect(
     clippy::disallowed_methods,
     reason = "the kernel gets its time with each event, and this is where from"
 )]
-fn wall_clock() -> Timestamp {
+#[must_use]
+pub fn wall_clock() -> Timestamp {
     Timestamp::now()
 }
 
