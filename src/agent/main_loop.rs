@@ -57,6 +57,8 @@ struct Memory {
     /// When it was signalled, and whether each entry could log in after that.
     signalled: Option<Instant>,
     login: Option<Result<(), String>>,
+    /// The certificate that memcached showed when a handshake succeeded last.
+    served: Option<Leaf>,
     authorities: Authorities,
 }
 
@@ -140,7 +142,9 @@ async fn round(
             Some(_) => Some(handshake::look(*tls).await),
             None => None,
         };
-        status.served_until = shown.as_ref().and_then(served_until);
+        let served = shown.as_ref().and_then(|shown| shown.as_ref().ok()?.leaf());
+        status.served_until = served.as_ref().map(|served| served.not_after);
+        memory.served = served.or(memory.served.take());
         status.file_until = read.pair.as_ref().and_then(|pair| Some(pair.as_ref().ok()?.leaf.not_after));
         if status.files.as_ref() != Some(&read.digests) {
             status.files = Some(read.digests.clone());
@@ -211,10 +215,6 @@ fn too_long(key: &str, content: &[u8]) -> Option<Refusal> {
     (content.len() > LONGEST).then(|| Refusal::new(key, format!("it has more than {LONGEST} bytes")))
 }
 
-fn served_until(shown: &Result<Shown, String>) -> Option<Timestamp> {
-    Some(Leaf::from_der(shown.as_ref().ok()?.chain.first()?)?.not_after)
-}
-
 fn sight<'a>(
     read: &'a Read,
     shown: Option<&'a Result<Shown, String>>,
@@ -229,6 +229,7 @@ fn sight<'a>(
         files,
         told: told(&memory.certificates, Part::Certificates),
         shown,
+        served: memory.served.as_ref(),
         until_restart: memory.authorities.until_restart(),
     });
     let passwords = read.passwords.as_ref().map(|(refusals, _)| Passwords {

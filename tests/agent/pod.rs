@@ -229,9 +229,14 @@ impl Pod {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test has a clock")]
     pub(crate) fn start_agent(&self) -> JoinHandle<()> {
-        let options = Options { plain: self.plain, tls: self.tls, paths: self.paths() };
+        self.start_agent_before(self.tls)
+    }
+
+    /// An agent that has its handshakes at this address.
+    #[expect(clippy::disallowed_methods, reason = "a test has a clock")]
+    pub(crate) fn start_agent_before(&self, tls: SocketAddr) -> JoinHandle<()> {
+        let options = Options { plain: self.plain, tls, paths: self.paths() };
         let published = Arc::clone(&self.published);
         tokio::spawn(async move { main_loop::run(&options, &published, Timestamp::now).await })
     }

@@ -4,9 +4,14 @@ use memcached_operator::secrets::rotation_check::State;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rcgen::KeyPair;
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, SanType};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -130,6 +135,49 @@ async fn passwords_wait_while_the_pair_beside_them_is_bad_because_a_signal_may_r
     assert!(pod.connect(&authority.pem, "eve:other").await.is_err());
     rotate(&pod, &with_passwords(&first, "eve:other\n")).await;
     assert_eq!(pod.connect(&authority.pem, "eve:other").await, Ok(der(&first.crt)));
+}
+
+/// An address that leads to another one, until it is shut: then every connection ends at once.
+struct Gate {
+    address: SocketAddr,
+    is_shut: Arc<AtomicBool>,
+}
+
+impl Gate {
+    async fn before(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (address, is_shut) = (listener.local_addr().unwrap(), Arc::<AtomicBool>::default());
+        let shut = Arc::clone(&is_shut);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                if shut.load(Ordering::Relaxed) {
+                    continue;
+                }
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(target).await?;
+                    copy_bidirectional(&mut client, &mut server).await
+                });
+            }
+        });
+        Self { address, is_shut }
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_that_fails_lets_no_pair_of_another_service_through() {
+    let authority = Authority::new("ours");
+    let first = good(&authority, 0);
+    let pod = Pod::for_access(Access::Certificates, &authority, &first);
+    pod.start_memcached().await;
+    let gate = Gate::before(pod.tls()).await;
+    let _agent = pod.start_agent_before(gate.address);
+    pod.await_state("the first content", is_taken).await;
+    gate.is_shut.store(true, Ordering::Relaxed);
+    let mut other = params();
+    other.subject_alt_names = vec![SanType::DnsName("other.test".try_into().unwrap())];
+    pod.write(&with_pair(&first, authority.issue_with(&other, &PKCS_ECDSA_P256_SHA256)));
+    pod.await_state("another service's", |state| matches!(state, State::Refused { .. })).await;
+    assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&first.crt)));
 }
 
 #[tokio::test]

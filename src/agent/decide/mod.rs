@@ -30,6 +30,9 @@ pub struct Certificates<'a> {
     pub told: Told,
     /// What a handshake showed, after memcached was told.
     pub shown: &'a Result<Shown, String>,
+    /// The certificate that memcached showed when a handshake succeeded last. It counts also where the one of now fails: that
+    /// says nothing about the pair in the files, which may be a mistake all the same.
+    pub served: Option<&'a Leaf>,
     /// What memcached goes on to do until it restarts, as sentences.
     pub until_restart: Vec<String>,
 }
@@ -61,6 +64,14 @@ pub struct Shown {
     pub chain: Vec<Vec<u8>>,
     /// The subjects of the authorities from which it takes clients' certificates, as DER; empty where it asks for none.
     pub authorities: BTreeSet<Vec<u8>>,
+}
+
+impl Shown {
+    /// What a client sees of memcached's own certificate; `None` where it cannot be read.
+    #[must_use]
+    pub fn leaf(&self) -> Option<Leaf> {
+        Leaf::from_der(self.chain.first()?)
+    }
 }
 
 /// A part of what memcached reads.
@@ -152,7 +163,7 @@ fn of_passwords(passwords: Passwords<'_>) -> PartState {
 }
 
 fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState {
-    let Certificates { files, told, shown, until_restart } = certificates;
+    let Certificates { files, told, shown, served, until_restart } = certificates;
     let pair = match files {
         Ok(pair) => pair,
         Err(refusal) => return PartState::Refused(vec![refusal.clone()]),
@@ -167,8 +178,7 @@ fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState 
     if let Some(words) = not_valid(now, &pair.leaf) {
         return PartState::Refused(vec![Refusal::new(CERTIFICATE, words)]);
     }
-    let served = shown.as_ref().ok().and_then(|shown| Leaf::from_der(shown.chain.first()?));
-    let against = served.and_then(|served| against(&pair.leaf, &served));
+    let against = served.and_then(|served| against(&pair.leaf, served));
     match (against, told, shown) {
         (Some(state), _, _) => state,
         (None, Told::No, _) => PartState::Tell,

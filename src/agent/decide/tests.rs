@@ -29,14 +29,27 @@ fn shows(pair: &Pair) -> Result<Shown, String> {
     Ok(Shown { chain: pair.chain.clone(), authorities: BTreeSet::new() })
 }
 
+fn leaf(shown: &Result<Shown, String>) -> Option<Leaf> {
+    shown.as_ref().ok()?.leaf()
+}
+
 fn nothing() -> Result<Shown, String> {
     Err("no handshake".to_owned())
 }
 
 /// What is decided on certificates alone.
 fn decided(files: &Result<Pair, Refusal>, told: Told, shown: &Result<Shown, String>) -> Step {
-    let until_restart = Vec::new();
-    let certificates = Some(Certificates { files, told, shown, until_restart });
+    decided_after(files, told, shown, leaf(shown).as_ref())
+}
+
+/// The same where a handshake showed this certificate last.
+fn decided_after(
+    files: &Result<Pair, Refusal>,
+    told: Told,
+    shown: &Result<Shown, String>,
+    served: Option<&Leaf>,
+) -> Step {
+    let certificates = Some(Certificates { files, told, shown, served, until_restart: Vec::new() });
     decide(Sight { now: PRESENT.parse().unwrap(), certificates, passwords: None })
 }
 
@@ -113,6 +126,19 @@ fn a_pair_that_clients_would_refuse_is_refused_unless_memcached_serves_it_alread
 }
 
 #[test]
+fn a_handshake_that_fails_lets_no_mistaken_pair_through() {
+    let (old, of_another_service) = (good(), Ok(pair(2040, &PKCS_ECDSA_P256_SHA256, "b.test")));
+    let of_another_kind = Ok(pair(2040, &PKCS_ED25519, "a.test"));
+    for files in [of_another_service, of_another_kind] {
+        let told = decided_after(&files, No, &nothing(), Some(&old.leaf));
+        assert!(matches!(told, Step::Wait { .. }), "{told:?}");
+        assert_eq!(told, decided(&files, No, &shows(&old)), "as where the handshake succeeds");
+    }
+    let way_back = decided_after(&Ok(good()), No, &nothing(), Some(&old.leaf));
+    assert_eq!(way_back, Step::Refresh);
+}
+
+#[test]
 fn a_key_of_another_kind_waits_for_a_restart() {
     let new = Ok(pair(2040, &PKCS_ED25519, "a.test"));
     let Step::Wait { state: State::NeedsRestart { reason }, .. } = decided(&new, No, &shows(&good())) else {
@@ -163,7 +189,9 @@ fn passwords_come_first_and_no_signal_is_sent_beside_a_bad_pair() {
     ];
     for (at, (files, told, shown, (refusals, of_passwords, login), step)) in table.into_iter().enumerate() {
         let shown = shows(shown);
-        let certificates = Some(Certificates { files, told, shown: &shown, until_restart: Vec::new() });
+        let (shown, served, until_restart) = (&shown, leaf(&shown), Vec::new());
+        let served = served.as_ref();
+        let certificates = Some(Certificates { files, told, shown, served, until_restart });
         let passwords = Some(Passwords { refusals, told: of_passwords, login });
         let sight = Sight { now: PRESENT.parse().unwrap(), certificates, passwords };
         assert_eq!(decide(sight), step, "row {at}");
@@ -173,13 +201,14 @@ fn passwords_come_first_and_no_signal_is_sent_beside_a_bad_pair() {
 #[test]
 fn a_step_that_failed_is_tried_again_and_a_refusal_beside_it_is_said() {
     let (shown, empty) = (shows(&good()), [Refusal::new("password-file", "is empty")]);
-    let files = Ok(good());
+    let (files, served) = (Ok(good()), leaf(&shown));
     let sight = |refusals| Sight {
         now: PRESENT.parse().unwrap(),
         certificates: Some(Certificates {
             files: &files,
             told: No,
             shown: &shown,
+            served: served.as_ref(),
             until_restart: Vec::new(),
         }),
         passwords: Some(Passwords { refusals, told: Yes, login: Some(&Ok(())) }),
