@@ -44,7 +44,8 @@ pub enum Effect {
     },
     /// Send a `Tick` at this time or soon after; replaces the wake asked for before.
     Wake(Timestamp),
-    /// The API server does not serve this kind of child: ask for it again and again while a resource wants one.
+    /// The API server does not serve this kind of child, or did not when it was asked last: ask for it at once, and then again
+    /// and again while a resource wants one.
     PollMissingKind {
         /// Which kind.
         kind: ChildKind,

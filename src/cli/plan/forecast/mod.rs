@@ -175,6 +175,8 @@ pub struct Forecast {
     creates: BTreeMap<RequestId, (Key, Arc<Request>)>,
     /// Workloads that go once those in their place have pods.
     formers: Vec<(ChildKind, Key)>,
+    /// What the API server said of the kinds that cannot be listed.
+    unavailable: BTreeMap<ChildKind, Event>,
 }
 
 impl Forecast {
@@ -197,11 +199,15 @@ impl Forecast {
             reads: VecDeque::new(),
             creates: BTreeMap::new(),
             formers: Vec::new(),
+            unavailable: BTreeMap::new(),
         }
     }
 
     /// Feeds an event: an object of the cluster, or the reply to a read.
     pub fn learn(&mut self, mut event: Event) {
+        if let Event::Unavailable { kind, .. } = event {
+            self.unavailable.insert(kind, event.clone());
+        }
         match &mut event {
             Event::Resource(seen) => {
                 let plan = ResourcePlan::new(seen.key.clone(), without_pause(seen));
@@ -255,12 +261,14 @@ impl Forecast {
     }
 
     fn step(&mut self, event: Event) {
+        let mut asked = Vec::new();
         for effect in self.reconciler.step(self.now, event) {
             match effect {
                 Effect::Send { id, resource, request } => self.note_request(id, resource, request),
                 Effect::Observe(Observation::RolloutStarted { resource, cause }) => {
                     self.note_rollout(&resource, cause);
                 }
+                Effect::PollMissingKind { kind, wanted: true } => asked.push(kind),
                 // A plan does not wait for pods.
                 Effect::Ask { .. }
                 | Effect::Publish { .. }
@@ -271,6 +279,10 @@ impl Forecast {
                 | Effect::Log { .. } => {}
             }
         }
+        // The API server has been asked just now.
+        let answers: Vec<Event> =
+            asked.iter().filter_map(|kind| self.unavailable.get(kind).cloned()).collect();
+        answers.into_iter().for_each(|answer| self.step(answer));
     }
 
     /// Queues a request. Before a create the object is read that may have its name.

@@ -40,7 +40,7 @@ pub use outcome::Settled;
 pub use view::View;
 
 use super::rollout_budget::TurnState;
-use action::Planned;
+use action::{Planned, unserved};
 use asking::Asking;
 use budget::BudgetedPlan;
 use plan::Plan;
@@ -49,7 +49,8 @@ use plan::Plan;
 #[must_use]
 pub fn run(view: &View<'_>) -> Pass {
     if view.resource.seen.deleting {
-        return Pass { turn_state: Some(TurnState::NotNeeded), ..Pass::default() };
+        let turn_state = Some(TurnState::NotNeeded);
+        return Pass { turn_state, unserved: Some(Vec::new()), ..Pass::default() };
     }
     // validate: after this nothing reads the raw spec
     let spec = match validate::validated(view) {
@@ -99,6 +100,7 @@ pub fn run(view: &View<'_>) -> Pass {
         requests,
         turn_state: Some(turn_state),
         secret_hash: mounted_secrets.found(),
+        unserved: Some(unserved(&children).collect()),
         settled,
         questions: asking.into_iter().filter_map(Asking::question).collect(),
         findings: PassFindings {
@@ -112,7 +114,8 @@ pub fn run(view: &View<'_>) -> Pass {
 fn invalid(view: &View<'_>, broken: &str) -> Pass {
     let turn_state = budget::turn_without_writes(view);
     let status = status::of_invalid(view, broken, turn_state);
-    let mut pass = Pass { turn_state: Some(turn_state.stalled(true)), ..Pass::default() };
+    let turn_state = Some(turn_state.stalled(true));
+    let mut pass = Pass { turn_state, unserved: Some(Vec::new()), ..Pass::default() };
     if view.status_differs(&status) {
         pass.requests.push(view.write_status(&status, None));
     } else {

@@ -24,6 +24,8 @@ pub struct Pass {
     pub secret_hash: Option<SecretHash>,
     /// Its turn of the rollout budget; `None`: unchanged.
     pub turn_state: Option<TurnState>,
+    /// Kinds that the spec asks for and the API server does not serve; `None` where the pass did not come so far.
+    pub unserved: Option<Vec<ChildKind>>,
     /// Set if nothing is left to send.
     pub settled: Option<Settled>,
     /// What to ask the pods, where nothing is left to send. Nothing waits for the answers.
@@ -67,8 +69,6 @@ pub struct Settled {
     pub failure: Option<Category>,
     /// Children that are as desired.
     pub unchanged: Vec<ChildKind>,
-    /// Kinds that the spec asks for and the API server does not serve.
-    pub unserved: Vec<ChildKind>,
     /// What the metrics show of the resource.
     pub instance_metrics: InstanceMetrics,
 }

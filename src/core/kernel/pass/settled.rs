@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::action::{Action, Planned, unserved};
+use super::action::{Action, Planned};
 use super::mounted_secrets::MountedSecrets;
 use super::outcome::Settled;
 use super::status::ComputedStatus;
@@ -43,7 +43,6 @@ pub fn of_valid(
         wake_at: times.filter(|at| *at > view.now).min(),
         failure: failure(mounted_secrets, planned),
         unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
-        unserved: unserved(planned).collect(),
         instance_metrics: InstanceMetrics::from_status(
             status,
             Some((spec.image.clone(), view.replicas_expected(spec))),
@@ -65,7 +64,6 @@ pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
         wake_at: retries_of_children(view).chain(retry_of_status(view)).filter(|at| *at > view.now).min(),
         failure: Some(Category::Invalid),
         unchanged: Vec::new(),
-        unserved: Vec::new(),
         instance_metrics: InstanceMetrics::from_status(status, None),
     }
 }

@@ -51,7 +51,7 @@ pub fn of_valid(
     };
     let pending = planned.iter().filter(|it| !it.action.is_in_place());
     inputs.pending = pending.map(|it| it.kind.name()).collect();
-    inputs.unserved = unserved(planned).map(ChildKind::name).collect();
+    inputs.unserved = unserved_as_told(view, planned).map(ChildKind::name).collect();
     inputs.paused = spec.paused.then(|| {
         let waits = |it: &&Planned| matches!(it.action, Action::Paused | Action::Wait);
         planned.iter().filter(waits).map(|it| it.kind.name()).collect()
@@ -95,6 +95,17 @@ pub fn of_valid(
         status: status::status(&inputs, previous),
         changes_at: changes.into_iter().flatten().min(),
     }
+}
+
+/// The kinds that are not served, as far as that is known of now. What this operator heard at its start, or while another one led,
+/// may be over since: then the API server is asked again, and until it answers the status goes on to say what it says.
+fn unserved_as_told(view: &View<'_>, planned: &[Planned]) -> impl Iterator<Item = ChildKind> {
+    let seen = &view.resource.seen;
+    let is_known = |kind: &ChildKind| {
+        view.world.is_unavailable_now(*kind, &seen.key.namespace)
+            || seen.status.unserved_kinds.iter().any(|told| told == kind.name())
+    };
+    unserved(planned).filter(is_known)
 }
 
 /// The status of a resource whose spec cannot be built from.

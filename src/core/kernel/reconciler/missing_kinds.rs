@@ -14,6 +14,11 @@ use crate::kernel::object::{ChildKind, Key};
 pub(super) struct MissingKinds(BTreeMap<ChildKind, BTreeSet<Key>>);
 
 impl MissingKinds {
+    /// Whether the shell polls for this kind.
+    pub(super) fn are_polled(&self, kind: ChildKind) -> bool {
+        self.0.get(&kind).is_some_and(|users| !users.is_empty())
+    }
+
     /// Notes which of these kinds a resource asks for, and has the shell begin or end to poll for them.
     pub(super) fn note(&mut self, key: &Key, unserved: &[ChildKind], effects: &mut Vec<Effect>) {
         for kind in ChildKind::ALL.into_iter().filter(|kind| !kind.is_required()) {

@@ -32,8 +32,8 @@ use super::queue::{Lane, Queue};
 use super::request::{PendingRequest, Request, RequestId};
 use super::rollout_budget::{BudgetSettings, RolloutBudget};
 use super::shortcuts::half_pass;
-use super::world::World;
 use super::world::resource::Resource;
+use super::world::{Age, World};
 use active_passes::ActivePasses;
 use last_told::LastTold;
 use missing_kinds::MissingKinds;
@@ -238,7 +238,7 @@ impl Reconciler {
                 self.queue.push(key, lane);
             } else {
                 self.forget(key);
-                self.missing_kinds.note(key, &[], effects);
+                self.note_missing_kinds(key, &[], effects);
                 effects.push(Effect::Observe(Observation::InstanceGone(key.clone())));
             }
         }
@@ -271,6 +271,7 @@ impl Reconciler {
     /// Another replica may have written in the meantime: decisions from before are dropped.
     fn on_leadership_acquired(&mut self) {
         self.world.follow_status(&Scope::All);
+        self.world.let_unavailable_age(|_| true);
         self.open_questions.clear();
         self.queue_all();
     }
@@ -284,9 +285,17 @@ impl Reconciler {
 
     /// A kind of child cannot be listed. Returns the affected resources.
     fn lose_kind(&mut self, kind: ChildKind, scope: &Scope, why: Unavailable) -> BTreeSet<Key> {
-        let dirty = self.world.lose_kind(kind, scope.clone(), why);
+        let age = if self.missing_kinds.are_polled(kind) { Age::OfNow } else { Age::Any };
+        let dirty = self.world.lose_kind(kind, scope.clone(), why, age);
         self.requeue_synced(scope);
         dirty
+    }
+
+    /// A pass over this resource asks for these kinds, which the API server does not serve as far as is known.
+    fn note_missing_kinds(&mut self, key: &Key, unserved: &[ChildKind], effects: &mut Vec<Effect>) {
+        let Self { missing_kinds, world, .. } = self;
+        missing_kinds.note(key, unserved, effects);
+        world.let_unavailable_age(|kind| !missing_kinds.are_polled(kind));
     }
 
     /// Queues the resources of a scope that waited for their namespace to be synced, where it is by now. Those of other
@@ -360,6 +369,10 @@ impl Reconciler {
 
     fn carry_out(&mut self, key: &Key, pass: Pass, effects: &mut Vec<Effect>) {
         self.remember(key, pass.findings);
+        // Before the writes are answered: the status that follows them can say what the API server says then.
+        if let Some(unserved) = &pass.unserved {
+            self.note_missing_kinds(key, unserved, effects);
+        }
         if let Some(turn_state) = pass.turn_state {
             self.world.rollout_budget.note(key, turn_state);
         }
@@ -409,8 +422,6 @@ impl Reconciler {
 
     fn settle(&mut self, key: &Key, settled: Option<Settled>, effects: &mut Vec<Effect>) {
         let since = self.active_passes.end(key).unwrap_or(self.now);
-        let unserved = settled.as_ref().map(|settled| settled.unserved.as_slice()).unwrap_or_default();
-        self.missing_kinds.note(key, unserved, effects);
         let Some((settled, resource)) = settled.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, settled.wake_at);
         resource.may_be_unfinished &= settled.failure.is_some();

@@ -59,6 +59,18 @@ struct UnavailableKind {
     /// Where.
     scope: Scope,
     why: Unavailable,
+    #[serde(default)]
+    age: Age,
+}
+
+/// How old it may be what is known of a kind that cannot be listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Age {
+    /// As old as this process: nobody asks for the kind.
+    #[default]
+    Any,
+    /// The kind is asked for again and again.
+    OfNow,
 }
 
 impl World {
@@ -114,11 +126,24 @@ impl World {
         found.map(|it| &it.why)
     }
 
+    /// Whether it is known of now that a kind cannot be listed in a namespace. What was heard once may be over since: a status
+    /// that tells of it could lie.
+    #[must_use]
+    pub fn is_unavailable_now(&self, kind: ChildKind, namespace: &str) -> bool {
+        let found = self.unavailable.iter().find(|it| it.kind == kind && it.scope.includes(namespace));
+        found.is_some_and(|it| it.age == Age::OfNow)
+    }
+
+    /// These kinds are not asked for any more: what is known of them grows old.
+    pub fn let_unavailable_age(&mut self, is_left: impl Fn(ChildKind) -> bool) {
+        self.unavailable.iter_mut().filter(|it| is_left(it.kind)).for_each(|it| it.age = Age::Any);
+    }
+
     /// A kind of child cannot be listed. Returns the affected resources: all of that scope, because the status of each
     /// that wants such a child has to say so.
-    pub fn lose_kind(&mut self, kind: ChildKind, scope: Scope, why: Unavailable) -> BTreeSet<Key> {
+    pub fn lose_kind(&mut self, kind: ChildKind, scope: Scope, why: Unavailable, age: Age) -> BTreeSet<Key> {
         let known = self.unavailable.iter().position(|it| it.kind == kind && it.scope == scope);
-        if known.is_some_and(|at| self.unavailable[at].why == why) {
+        if known.is_some_and(|at| self.unavailable[at].why == why && self.unavailable[at].age == age) {
             return BTreeSet::new();
         }
         let there = self.resources.range_mut(scope.keys());
@@ -130,8 +155,8 @@ impl World {
             concerned.insert(key.clone());
         }
         match known {
-            Some(at) => self.unavailable[at].why = why,
-            None => self.unavailable.push(UnavailableKind { kind, scope, why }),
+            Some(at) => (self.unavailable[at].why, self.unavailable[at].age) = (why, age),
+            None => self.unavailable.push(UnavailableKind { kind, scope, why, age }),
         }
         concerned
     }

@@ -5,7 +5,7 @@ use memcached_operator_core::kernel::event::{ScalingInactive, SeenChild, Unavail
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope};
 use memcached_operator_core::kernel::request::{Request, StatusWrite};
-use memcached_operator_core::kernel::world::World;
+use memcached_operator_core::kernel::world::{Age, World};
 use serde_json::{Value, json};
 
 use crate::support::{complete, condition, deployment, live, run, scaled_by_others, sent, service, world};
@@ -23,7 +23,7 @@ fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
 fn without_autoscalers(mut world: World) -> World {
     let message = "no HorizontalPodAutoscalers for the operator".to_owned();
     let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
-    world.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
+    world.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why, Age::OfNow);
     world
 }
 

@@ -9,6 +9,7 @@ use memcached_operator_core::kernel::lists::Moment;
 use memcached_operator_core::kernel::object::Watched;
 use memcached_operator_core::kernel::reconciler::Reconciler;
 
+use crate::model::NAMESPACE;
 use crate::simulation::Simulation;
 
 /// The operator that follows.
@@ -33,6 +34,16 @@ impl Follower {
             }
         }
         relists
+    }
+
+    /// Whether it watches no such objects, because the API server did not serve their kind when it asked.
+    fn is_deaf_to(&self, event: &Event) -> bool {
+        let kind = match event {
+            Event::Child(seen) => seen.kind,
+            Event::Gone { kind: Watched::Child(kind), .. } => *kind,
+            _ => return false,
+        };
+        self.reconciler.world().unavailable(kind, NAMESPACE).is_some()
     }
 
     /// Time has passed.
@@ -77,6 +88,9 @@ impl Simulation {
         if matches!(event, Event::Done { .. } | Event::Answered { .. } | Event::Leading(_) | Event::Tick) {
             return event;
         }
+        if follower.is_deaf_to(&event) {
+            return event;
+        }
         let relists = follower.step(self.now, self.departures.heard_by(follower.number, event.clone()));
         let event = self.departures.heard_by(1 - follower.number, event);
         if relists {
@@ -89,6 +103,7 @@ impl Simulation {
     /// their answers do not arrive.
     pub(crate) fn change_leader(&mut self) {
         self.lead(false);
+        self.looked_for.clear();
         let lost = || {
             let message = "no answer".to_owned();
             Failure { category: Category::Transient, message }

@@ -32,6 +32,7 @@ mod sight;
 mod simulation;
 mod taking_secrets;
 mod turns;
+mod unserved;
 mod warmth;
 mod words;
 mod workloads;

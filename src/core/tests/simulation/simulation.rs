@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::kernel::effect::{Effect, PodQuestion};
-use memcached_operator_core::kernel::event::{Departure, Event, PodsReply, Reply};
+use memcached_operator_core::kernel::event::{Departure, Event, PodsReply, Reply, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash::BodyHash;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
@@ -30,6 +30,8 @@ pub(crate) struct Simulation {
     pub(crate) left_behind: Vec<Effect>,
     /// The lists that were asked for and are not answered.
     pub(crate) asked: BTreeMap<Watched, Departure>,
+    /// The kinds that the operator asks for because they were not served, where the API server has not answered.
+    pub(crate) looked_for: BTreeSet<ChildKind>,
     /// Whether the operator knows that it may not list the resources.
     pub(crate) barred: bool,
     /// How often the operator asked for every list again, because versions had gone back.
@@ -75,6 +77,7 @@ impl Simulation {
             requests: Vec::new(),
             left_behind: Vec::new(),
             asked: BTreeMap::new(),
+            looked_for: BTreeSet::new(),
             barred: false,
             knows_resources: false,
             relists: 0,
@@ -107,6 +110,7 @@ impl Simulation {
         self.late.clear();
         self.questions.clear();
         self.asked.clear();
+        self.looked_for.clear();
         self.wake = None;
         self.knows_resources = self.model.has_role;
         self.lead(true);
@@ -120,12 +124,30 @@ impl Simulation {
                 }
                 continue;
             }
-            self.step(Event::Listing(kind, Scope::All));
-            for event in self.model.list(kind) {
-                self.step(event);
-            }
-            self.step(Event::Listed(kind, Scope::All));
+            self.list(kind);
         }
+    }
+
+    fn list(&mut self, kind: Watched) {
+        if let Watched::Child(kind) = kind
+            && self.model.unserved.contains(&kind)
+        {
+            return self.step(Event::Unavailable { kind, scope: Scope::All, why: Unavailable::NotServed });
+        }
+        self.step(Event::Listing(kind, Scope::All));
+        for event in self.model.list(kind) {
+            self.step(event);
+        }
+        self.step(Event::Listed(kind, Scope::All));
+    }
+
+    /// The leader, and nobody else, hears again whether a kind is served. Returns whether it asks for one.
+    pub(crate) fn look_for_kinds(&mut self) -> bool {
+        let Some(kind) = self.looked_for.pop_first() else { return false };
+        let follower = self.follower.take();
+        self.list(Watched::Child(kind));
+        self.follower = follower;
+        true
     }
 
     pub(crate) fn step(&mut self, event: Event) {
@@ -173,7 +195,9 @@ impl Simulation {
                     self.relists += 1;
                     Watched::ALL.into_iter().for_each(|kind| self.ask(kind));
                 }
-                Effect::PollMissingKind { .. } | Effect::Observe(_) | Effect::Log { .. } => {}
+                Effect::PollMissingKind { kind, wanted: true } => drop(self.looked_for.insert(kind)),
+                Effect::PollMissingKind { kind, wanted: false } => drop(self.looked_for.remove(&kind)),
+                Effect::Observe(_) | Effect::Log { .. } => {}
             }
         }
         // What was said before was about the batch before.
@@ -306,7 +330,8 @@ impl Simulation {
                 self.answer(0, true, None);
             } else if !self.questions.is_empty() {
                 self.answer_question(0, false);
-            // A list is answered within seconds, and the controllers of the cluster always find something to do.
+            } else if self.look_for_kinds() {
+                // A list is answered within seconds, and the controllers of the cluster always find something to do.
             } else if self.catch_up() || self.model.work() {
             } else if let Some(at) = self.wake
                 && at.duration_since(self.now) < SignedDuration::from_mins(20)

@@ -60,6 +60,8 @@ pub(crate) struct Model {
     backup: Option<Box<Backup>>,
     /// Whether the operator may do anything.
     pub(crate) has_role: bool,
+    /// The kinds that it does not serve.
+    pub(crate) unserved: BTreeSet<ChildKind>,
     /// What it makes of what is applied.
     cluster: Cluster,
     /// The workloads whose pod template, as it was stored last, is another one than the applied.
@@ -123,6 +125,7 @@ impl Model {
             cut: BTreeSet::new(),
             backup: None,
             has_role: true,
+            unserved: BTreeSet::new(),
             cluster: Cluster::default(),
             rewritten_templates: BTreeSet::new(),
             asked_templates: BTreeMap::new(),
