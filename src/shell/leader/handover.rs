@@ -25,7 +25,9 @@ pub struct Handover {
 /// What to do once leadership is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandoverStep {
-    /// Lead at once: nothing is known yet, so nothing known is old.
+    /// Lead at once: no list of the resources is complete yet. One that is on its way may have been asked for before. But the
+    /// lists of children are asked for after it, while its watch tells what came since; and to ask anew would make every start
+    /// with an election list all resources twice.
     Lead,
     /// List the resources again, for the n-th time, and lead when [`Handover::observe`] says so.
     Relist(u64),
