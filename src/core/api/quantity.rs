@@ -1,15 +1,21 @@
 //! Kubernetes quantities, compared exactly: `1024Mi` is `1Gi`, `0.5` is `500m`. Pure; called by
-//! [`super::validate`] and by the kernel's diff.
+//! [`super::validate`], by the kernel's diff and by its hash of a pod template.
 //!
 //! Our own parser because the published one (`kube_quantity`) goes through floating point, which takes neighbouring
 //! amounts for equal.
 
+use std::fmt;
+use std::iter::successors;
 use std::ops::Neg;
 
 /// Kubernetes knows nothing finer: it rounds up to one billionth.
 const NANOS: i128 = 1_000_000_000;
 /// Digits behind the point at most: the finest there is, and few enough for exact 128-bit arithmetic.
 const FRACTION_DIGITS: usize = 9;
+/// Units of a decimal amount, from billionths on.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// Units of a binary amount.
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// An amount in billionths of its unit (bytes, cores), ordered by size. Amounts beyond 10^29 count as equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +64,33 @@ impl Neg for Quantity {
     fn neg(self) -> Self {
         Self(-self.0)
     }
+}
+
+/// Each amount in one spelling, as Kubernetes stores it: `1Gi` for `1024Mi`, `500m` for `0.5`. Kubernetes keeps two spellings of
+/// some, such as `1073741824` beside `1Gi`: then it is the one with the smaller number.
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(nanos) = *self;
+        let decimal = in_largest_unit(nanos, 1000, &DECIMAL);
+        let binary = (nanos % NANOS == 0).then(|| in_largest_unit(nanos / NANOS, 1024, &BINARY));
+        let smaller = binary.filter(|(number, _)| number.unsigned_abs() < decimal.0.unsigned_abs());
+        match smaller.unwrap_or(decimal) {
+            (0, _) => f.write_str("0"),
+            (number, unit) => write!(f, "{number}{unit}"),
+        }
+    }
+}
+
+/// An amount as a whole number of the largest unit that allows that. Each unit is `base` times the one before.
+fn in_largest_unit(amount: i128, base: i128, units: &[&'static str]) -> (i128, &'static str) {
+    let numbers = successors(Some(amount), |number| (number % base == 0).then(|| number / base));
+    numbers.zip(units.iter().copied()).last().unwrap_or((amount, ""))
+}
+
+/// The one spelling of an amount; a text that is no quantity stays as it is.
+#[must_use]
+pub fn in_one_spelling(text: &str) -> String {
+    Quantity::parse(text).map_or_else(|| text.to_owned(), |amount| amount.to_string())
 }
 
 /// Whether two quantities are the same amount. Texts that are no quantities are the same when they are equal.
@@ -143,6 +176,7 @@ mod tests {
     fn two_spellings_of_an_amount_are_the_same(#[case] a: &str, #[case] b: &str) {
         assert!(same(a, b));
         assert!(same(b, a));
+        assert_eq!(in_one_spelling(a), in_one_spelling(b));
     }
 
     #[rstest]
@@ -156,6 +190,29 @@ mod tests {
     fn different_amounts_are_not_the_same(#[case] a: &str, #[case] b: &str) {
         assert!(!same(a, b));
         assert!(!same(b, a));
+        assert_ne!(in_one_spelling(a), in_one_spelling(b));
+    }
+
+    #[rstest]
+    #[case("1024Mi", "1Gi")]
+    #[case("0.5Gi", "512Mi")]
+    #[case("128.5Ki", "131584")]
+    #[case("1073741824", "1Gi")]
+    #[case("1000Ki", "1000Ki")]
+    #[case("500Mi", "500Mi")]
+    #[case("64G", "64G")]
+    #[case("1e3", "1k")]
+    #[case("1000m", "1")]
+    #[case("0.5", "500m")]
+    #[case("1500m", "1500m")]
+    #[case("100m", "100m")]
+    #[case("0.000000001", "1n")]
+    #[case("-1536Mi", "-1536Mi")]
+    #[case("0Gi", "0")]
+    #[case("no quantity", "no quantity")]
+    fn an_amount_is_spelled_as_kubernetes_stores_it(#[case] text: &str, #[case] spelled: &str) {
+        assert_eq!(in_one_spelling(text), spelled);
+        assert!(same(text, spelled));
     }
 
     #[rstest]

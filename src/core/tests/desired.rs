@@ -68,7 +68,7 @@ const REVISION_1: [(&str, &str); 44] = [
     ("largest", "e2a3a5a50cc957c0099455701159a46cc0eaa9bdcef9f6527ea8af84ec8c705b"),
     ("minimal", "a5232d28bf28acc58126018174e5e20c711d97584b6d31ae9b741708eee51d4e"),
     ("pod-settings", "7b2e60d416773e825816f93366236bc4f2082b3429a3d19a9c4534e9238e26eb"),
-    ("resources-as-written", "7a0479a67adc07040f17d2a667924c2dad7a362920c0f1ad47da19282aa49ab8"),
+    ("resources-as-written", "7addb0385febeb1d18062faac6aa5ed5845cc09b57da0aa825fb46de259ad6fd"),
     ("resources-empty", "8b4a7b1b425409951e9b289ec872d4f708160ee7bf3f686d96ea550bc1a971aa"),
     ("resources-requests-only", "8600e92def01d8a973e14e641a1f0aff05fb6b9839c2ac02041bb1304c686b66"),
     ("restart-trigger", "9bec956af8827b8712a8e5a9120aae549af341042ae7252cc9943dcf02800cf7"),

@@ -1,5 +1,8 @@
 //! The hash of everything that reaches the pods: an edit that changes the hash rolls the pods, any other edit does not.
 //! Pure; the renderer of the workload calls it ([`super::workload`]), and what recognises a live template.
+//!
+//! What the API server stores as the same has the same hash: `1024Mi` that of `1Gi`, an empty list that of none. The Go operator's
+//! webhook rewrote specs in that way, and whoever applies theirs again from Git asks for no other pods.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +10,17 @@ use k8s_openapi::api::core::v1::{
     Affinity, LocalObjectReference, PodSecurityContext, ResourceRequirements, SecurityContext, Toleration,
     TopologySpreadConstraint,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 use serde_json::json;
 
 use super::intent::Intent;
+use crate::api::quantity::in_one_spelling;
 use crate::api::spec::{
     AntiAffinity, GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Security,
     Tls, Validated,
 };
-use crate::kernel::hash;
+use crate::kernel::{diff, hash};
 
 /// The part of an intent that reaches the pods, as it is hashed. Names, order and meaning of these fields are
 /// frozen: another hash for the same intent rolls every cache to the newest revision.
@@ -26,7 +31,7 @@ use crate::kernel::hash;
 struct ReachesPods<'a> {
     image: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<&'a ResourceRequirements>,
+    resources: Option<ResourceRequirements>,
     max_memory_mb: i32,
     max_connections: i32,
     threads: i32,
@@ -71,7 +76,7 @@ struct HashedExporter<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<&'a ResourceRequirements>,
+    resources: Option<ResourceRequirements>,
 }
 
 #[derive(Serialize)]
@@ -113,7 +118,22 @@ impl Intent<'_> {
     /// counts as an edit.
     #[must_use]
     pub fn hash(&self) -> String {
-        hash::of_json(&json!(ReachesPods::from_intent(self)))
+        let mut reaches_pods = json!(ReachesPods::from_intent(self));
+        diff::drop_empty(&mut reaches_pods);
+        hash::of_json(&reaches_pods)
+    }
+}
+
+/// The same requests and limits, each amount in one spelling.
+fn spelled_alike(resources: &ResourceRequirements) -> ResourceRequirements {
+    let ResourceRequirements { claims, limits, requests } = resources;
+    let spelled = |amounts: &BTreeMap<String, Quantity>| {
+        amounts.iter().map(|(name, Quantity(text))| (name.clone(), Quantity(in_one_spelling(text)))).collect()
+    };
+    ResourceRequirements {
+        claims: claims.clone(),
+        limits: limits.as_ref().map(spelled),
+        requests: requests.as_ref().map(spelled),
     }
 }
 
@@ -146,7 +166,7 @@ impl<'a> ReachesPods<'a> {
             security;
         Self {
             image,
-            resources: resources.as_ref(),
+            resources: resources.as_ref().map(spelled_alike),
             max_memory_mb: *max_memory_mb,
             max_connections: *max_connections,
             threads: *threads,
@@ -181,7 +201,7 @@ impl Graceful {
 impl<'a> HashedExporter<'a> {
     fn from_spec(monitoring: &'a Monitoring) -> Self {
         let Monitoring { exporter_image, exporter_resources, service_monitor: _ } = monitoring;
-        Self { image: exporter_image.as_deref(), resources: exporter_resources.as_ref() }
+        Self { image: exporter_image.as_deref(), resources: exporter_resources.as_ref().map(spelled_alike) }
     }
 }
 

@@ -156,6 +156,18 @@ fn is_dropped(field: &str, desired: &Value) -> bool {
     }
 }
 
+/// Takes out of a value what the API server stores nothing for.
+pub fn drop_empty(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|field, value| !is_dropped(field, value));
+            fields.values_mut().for_each(drop_empty);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_empty),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// Another map that is replaced as a whole. Its last field has the name of a list elsewhere.
 const REQUIRED_NODES: &str =
     "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";

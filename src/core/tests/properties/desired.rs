@@ -1,5 +1,7 @@
 //! Properties of the children: what is true of each, what never changes, what does change.
 
+use std::collections::BTreeMap;
+
 use memcached_operator_core::api::spec::{Monitoring, Rotation, Validated, Workload};
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
@@ -158,6 +160,20 @@ const REACHES_NO_POD: [Take; 8] = [
     |to, from| to.spec.service_annotations.clone_from(&from.spec.service_annotations),
     |to, from| to.spec.rollout = from.spec.rollout,
 ];
+
+/// The same resource with each amount in one spelling: of those that are generated, two say the same.
+fn spelled_alike(fixture: &Fixture) -> Fixture {
+    let mut fixture = fixture.clone();
+    let of_exporter = fixture.spec.monitoring.as_mut().and_then(|it| it.exporter_resources.as_mut());
+    for resources in fixture.spec.resources.as_mut().into_iter().chain(of_exporter) {
+        let amounts = [&mut resources.limits, &mut resources.requests].into_iter().flatten();
+        amounts
+            .flat_map(BTreeMap::values_mut)
+            .filter(|it| it.0 == "1024Mi")
+            .for_each(|it| it.0 = "1Gi".to_owned());
+    }
+    fixture
+}
 
 /// A resource whose pods mount Secrets.
 fn with_secrets() -> impl Strategy<Value = Fixture> {
@@ -327,7 +343,8 @@ proptest! {
     ) {
         let mut edited = one.clone();
         take(&mut edited, &other);
-        prop_assert_eq!(edited.intent().hash() == one.intent().hash(), edited == one);
+        let means_the_same = spelled_alike(&edited) == spelled_alike(&one);
+        prop_assert_eq!(edited.intent().hash() == one.intent().hash(), means_the_same);
     }
 
     #[test]
@@ -336,7 +353,8 @@ proptest! {
     ) {
         let mut edited = one.clone();
         take(&mut edited, &other);
-        prop_assert!(template(&edited) == template(&one) || edited.intent().hash() != one.intent().hash());
+        let same_template = template(&spelled_alike(&edited)) == template(&spelled_alike(&one));
+        prop_assert!(same_template || edited.intent().hash() != one.intent().hash());
     }
 
     #[test]

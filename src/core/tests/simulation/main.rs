@@ -30,6 +30,7 @@ mod secrets;
 mod server_list;
 mod sight;
 mod simulation;
+mod spellings;
 mod taking_secrets;
 mod turns;
 mod unserved;
