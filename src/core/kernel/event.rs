@@ -192,17 +192,26 @@ pub struct SeenRollout {
     pub available: i32,
     /// Message of the condition Progressing while its reason is `ProgressDeadlineExceeded`.
     pub deadline_exceeded: Option<String>,
-    /// Whether a Deployment's condition Progressing says that its last rollout is finished (`NewReplicaSetAvailable`). Kubernetes
-    /// counts no deadline then, also where pods are missing: after it was scaled, and on the way back to a template whose
-    /// ReplicaSet is still there, until its controller sees one more new pod; where it sees the numbers of both ReplicaSets
-    /// change at once, to the end.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub without_deadline: bool,
+    /// Why Kubernetes counts no deadline for the rollout of a Deployment; `None` where it counts one, and for a StatefulSet, of
+    /// which it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_deadline: Option<WithoutDeadline>,
     /// Message of the condition ReplicaFailure while it is true.
     pub replica_failure: Option<String>,
     /// The revisions of a StatefulSet; `None` for a Deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revisions: Option<Box<SeenRevisions>>,
+}
+
+/// What a Deployment's condition Progressing says while Kubernetes counts no deadline for its rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WithoutDeadline {
+    /// The last rollout is finished (`NewReplicaSetAvailable`). It says so also where pods are missing: after it was scaled, and
+    /// on the way back to a template whose ReplicaSet is still there, until its controller sees one more new pod; where it sees
+    /// the numbers of both ReplicaSets change at once, to the end.
+    Finished,
+    /// Somebody paused it (`DeploymentPaused`), such as by `kubectl rollout pause`: it replaces no pod until that ends.
+    Paused,
 }
 
 /// The names that a StatefulSet gives to its pod templates.

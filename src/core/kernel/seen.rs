@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{
     ScalingInactive, SeenChild, SeenPod, SeenResource, SeenRevisions, SeenRollout, SeenSecret,
+    WithoutDeadline,
 };
 use super::go_operator::managed_fields as go_operator_fields;
 use super::json_text::JsonText;
@@ -164,8 +165,7 @@ fn rollout(status: Option<&Value>) -> SeenRollout {
         deadline_exceeded: conditions()
             .find(|it| is(it, "type", "Progressing") && is(it, "reason", "ProgressDeadlineExceeded"))
             .map(message),
-        without_deadline: conditions()
-            .any(|it| is(it, "type", "Progressing") && is(it, "reason", "NewReplicaSetAvailable")),
+        without_deadline: conditions().find(|it| is(it, "type", "Progressing")).and_then(without_deadline),
         replica_failure: conditions()
             .find(|it| is(it, "type", "ReplicaFailure") && is(it, "status", "True"))
             .map(message),
@@ -177,6 +177,14 @@ fn rollout(status: Option<&Value>) -> SeenRollout {
                 current_replicas: count("currentReplicas"),
             })
             .map(Box::new),
+    }
+}
+
+fn without_deadline(progressing: &Value) -> Option<WithoutDeadline> {
+    match progressing.get("reason")?.as_str()? {
+        "NewReplicaSetAvailable" => Some(WithoutDeadline::Finished),
+        "DeploymentPaused" => Some(WithoutDeadline::Paused),
+        _ => None,
     }
 }
 
@@ -305,13 +313,20 @@ mod tests {
     }
 
     #[rstest]
-    #[case::of_a_deployment_that_was_scaled("NewReplicaSetAvailable", true)]
-    #[case::that_is_counted("ReplicaSetUpdated", false)]
-    fn a_rollout_without_a_deadline_is_one_that_a_deployment_calls_finished(
+    #[case::of_a_deployment_that_was_scaled(
+        "True",
+        "NewReplicaSetAvailable",
+        Some(WithoutDeadline::Finished)
+    )]
+    #[case::of_a_deployment_that_is_paused("Unknown", "DeploymentPaused", Some(WithoutDeadline::Paused))]
+    #[case::of_a_deployment_that_was_paused("Unknown", "DeploymentResumed", None)]
+    #[case::that_is_counted("True", "ReplicaSetUpdated", None)]
+    fn a_rollout_without_a_deadline_is_one_that_a_deployment_calls_finished_or_paused(
+        #[case] status: &str,
         #[case] reason: &str,
-        #[case] expected: bool,
+        #[case] expected: Option<WithoutDeadline>,
     ) {
-        let conditions = json!([{"type": "Progressing", "status": "True", "reason": reason}]);
+        let conditions = json!([{"type": "Progressing", "status": status, "reason": reason}]);
         let status =
             json!({"replicas": 4, "updatedReplicas": 4, "readyReplicas": 1, "conditions": conditions});
         assert_eq!(rollout(Some(&status)).without_deadline, expected);

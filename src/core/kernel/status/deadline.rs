@@ -1,5 +1,5 @@
 //! When a workload counts as stuck that does not tell by itself: a StatefulSet never does, and a Deployment does not while it
-//! is scaled, nor in every rollout ([`SeenRollout::without_deadline`]). So the start of the wait stands in the status. Pure;
+//! is scaled or paused, nor in every rollout ([`SeenRollout::without_deadline`]). So the start of the wait stands in the status. Pure;
 //! called by [`super::status`].
 //!
 //! [`SeenRollout::without_deadline`]: crate::kernel::event::SeenRollout::without_deadline
@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::inputs::{BlockingProblem, StatusInputs};
 use super::rollout_progress::RolloutProgress;
 use crate::api::MemcachedStatus;
+use crate::kernel::event::WithoutDeadline;
 use crate::kernel::object::ChildKind;
 
 /// How long no further pod may be replaced or become ready: as long as Kubernetes gives a Deployment.
@@ -26,7 +27,7 @@ pub(super) fn progressing_since(
 ) -> Option<Timestamp> {
     let waits = inputs.awaited_warmth().is_some() || waits_for_secrets(inputs) || waits_for_time(inputs);
     let tells_itself =
-        |it: &RolloutProgress| inputs.workload == ChildKind::Deployment && !it.seen.without_deadline;
+        |it: &RolloutProgress| inputs.workload == ChildKind::Deployment && it.seen.without_deadline.is_none();
     let of_us = inputs.rollout.as_ref().filter(|it| !waits && !tells_itself(it));
     let desired = inputs.replicas_expected;
     let rollout = of_us.filter(|it| !it.held_back && !it.complete(desired))?;
@@ -80,5 +81,11 @@ pub(super) fn message(inputs: &StatusInputs<'_>) -> String {
     } else {
         String::new()
     };
-    format!("{kind} {name} has made no progress for 10 minutes{missing}")
+    let paused = match inputs.rollout.as_ref().and_then(|rollout| rollout.seen.without_deadline) {
+        Some(WithoutDeadline::Paused) => {
+            "; somebody paused the Deployment (its own spec.paused): kubectl rollout resume ends that"
+        }
+        Some(WithoutDeadline::Finished) | None => "",
+    };
+    format!("{kind} {name} has made no progress for 10 minutes{paused}{missing}")
 }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
-use memcached_operator_core::kernel::event::SeenRollout;
+use memcached_operator_core::kernel::event::{SeenRollout, WithoutDeadline};
 use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{StatusInputs, next_change, status};
@@ -107,12 +107,32 @@ fn a_rollout_that_waits_for_something_else_is_not_stuck(#[case] waits: StatusInp
 
 /// Pods of a Deployment that says that its rollout is finished.
 fn without_deadline(exist: i32, updated: i32, ready: i32, now: i64) -> StatusInputs<'static> {
-    let inputs = pods(exist, updated, ready, now);
+    of_deployment(WithoutDeadline::Finished, pods(exist, updated, ready, now))
+}
+
+fn of_deployment(why: WithoutDeadline, inputs: StatusInputs<'static>) -> StatusInputs<'static> {
     let rollout = inputs.rollout.map(|it| {
-        let seen = SeenRollout { without_deadline: true, ..it.seen };
+        let seen = SeenRollout { without_deadline: Some(why), ..it.seen };
         RolloutProgress { seen, ..it }
     });
     StatusInputs { workload: ChildKind::Deployment, rollout, ..inputs }
+}
+
+/// `kubectl rollout pause` before an edit: no pod is replaced, and Kubernetes counts no deadline.
+#[test]
+fn a_deployment_that_somebody_paused_is_stalled_by_ours_and_the_words_say_why() {
+    let paused = |updated, now| of_deployment(WithoutDeadline::Paused, pods(3, updated, 3, now));
+    let begun = first(&paused(0, 0));
+    assert_eq!((kstatus(2, &begun), since(&begun)), ("InProgress", Some(Time(at(0)))));
+    let over = status(&paused(0, 600), &begun);
+    assert_eq!(
+        readiness_lines(&over)[1],
+        "Stalled=True ProgressDeadlineExceeded: Deployment cache has made no progress for 10 minutes; somebody paused \
+         the Deployment (its own spec.paused): kubectl rollout resume ends that"
+    );
+    assert_eq!(since(&first(&paused(3, 0))), None, "all is as asked for");
+    let resumed = StatusInputs { workload: ChildKind::Deployment, ..pods(3, 0, 3, 700) };
+    assert_eq!(kstatus(2, &status(&resumed, &over)), "InProgress");
 }
 
 #[test]

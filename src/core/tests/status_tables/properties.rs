@@ -6,7 +6,7 @@ use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::api::status::BudgetedRollout;
-use memcached_operator_core::kernel::event::SeenRollout;
+use memcached_operator_core::kernel::event::{SeenRollout, WithoutDeadline};
 use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::rollout_budget::{RolloutTurn, TurnState};
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
@@ -44,7 +44,7 @@ prop_compose! {
         counters in [0..3, 0..3, 0..3, 0..3],
         deadline_exceeded in option::weighted(0.2, Just("timed out".to_owned())),
         replica_failure in option::weighted(0.2, Just("refused".to_owned())),
-        without_deadline in prop::bool::weighted(0.2),
+        without_deadline in option::weighted(0.2, select(vec![WithoutDeadline::Finished, WithoutDeadline::Paused])),
         observed in prop::bool::weighted(0.8),
         carries_template in prop::bool::weighted(0.8),
         asked in 0..3,

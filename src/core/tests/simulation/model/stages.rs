@@ -2,7 +2,7 @@
 
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::{MemcachedConfig, SecretReference, TlsSpec};
-use memcached_operator_core::kernel::event::SeenRollout;
+use memcached_operator_core::kernel::event::{SeenRollout, WithoutDeadline};
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 
 use super::specs::spec;
@@ -102,7 +102,8 @@ impl Model {
                 updated: report.updated.min(replicas),
                 available: report.available.min(ready),
                 deadline_exceeded: report.deadline_exceeded.then(|| "timed out progressing".to_owned()),
-                without_deadline: report.surge > 0 && !report.deadline_exceeded,
+                without_deadline: (report.surge > 0 && !report.deadline_exceeded)
+                    .then_some(WithoutDeadline::Finished),
                 replica_failure: report.replica_failure.then(|| "quota".to_owned()),
                 revisions: None,
             });
