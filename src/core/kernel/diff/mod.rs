@@ -262,7 +262,7 @@ impl<'a> Differ<'a> {
             return false;
         };
         let is_quantity = match self.kind {
-            ChildKind::HorizontalPodAutoscaler => self.trail.passes(&["averageValue", "value"]),
+            ChildKind::HorizontalPodAutoscaler => self.trail.passes(&["averageValue", "value", "tolerance"]),
             ChildKind::Deployment | ChildKind::StatefulSet => {
                 self.trail.passes(&["resources"]) && self.trail.passes(&["limits", "requests"])
             }

@@ -247,3 +247,18 @@ fn what_an_item_of_a_list_that_is_replaced_as_a_whole_has_no_more_is_a_differenc
     let found = differences(ChildKind::NetworkPolicy, &everybody, &policy(json!([narrow])), Some(&all));
     assert_eq!(found.paths, ["spec.ingress"]);
 }
+
+/// The API server stores each in its shortest spelling.
+#[test]
+fn a_quantity_of_an_autoscaler_in_another_spelling_is_no_difference() {
+    let scaler = |amount: &str, tolerance: &str| {
+        let target = json!({"type": "AverageValue", "averageValue": amount});
+        json!({"spec": {
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+            "behavior": {"scaleUp": {"tolerance": tolerance}},
+        }})
+    };
+    let found = |live: Value| drift(ChildKind::HorizontalPodAutoscaler, &scaler("0.5", "0.05"), &live);
+    assert_eq!(found(scaler("500m", "50m")), [""; 0]);
+    assert_eq!(found(scaler("500m", "60m")), ["spec.behavior.scaleUp.tolerance"]);
+}
