@@ -3,6 +3,7 @@
 
 use super::action::{Action, Planned};
 use super::backoff_hold::or_read;
+use super::desired::{self, DesiredChildren};
 use super::mounted_secrets::MountedSecrets;
 use super::plan::Plan;
 use super::template_progress::is_complete;
@@ -91,19 +92,27 @@ fn adoption(
     }
 }
 
-/// Decides whether pods may roll now without an edit of the user. Without a turn the workload waits; with a turn
-/// for adoption the plan by the `newest` revision is carried out, which is made only then.
+/// Decides whether pods may roll now without an edit of the user. With a turn for adoption the plan by the newest revision is
+/// carried out. Without a turn the pods wait, and where only Secrets changed, the plan by those that they have is carried out.
+/// Both are made, by `plan`, only then.
 #[must_use]
 pub fn apply<'a>(
-    view: &View<'_>,
-    spec: &Validated,
-    mounted_secrets: &MountedSecrets,
+    view: &View<'a>,
+    spec: &'a Validated,
+    mounted_secrets: &'a MountedSecrets,
     present: Plan<'a>,
-    newest: impl FnOnce() -> Plan<'a>,
+    plan: impl Fn(DesiredChildren<'a>) -> Plan<'a>,
 ) -> BudgetedPlan<'a> {
     let adoption = adoption(view, spec, mounted_secrets, &present);
-    let newest = adoption.has_turn().then(newest);
-    by_turn(view, mounted_secrets, adoption, present, newest)
+    let newest = || plan(desired::newest_children(view, spec, mounted_secrets));
+    let budgeted = by_turn(view, mounted_secrets, adoption, present, adoption.has_turn().then(newest));
+    if budgeted.turn_state != TurnState::Waiting(BudgetedRollout::Secret) {
+        return budgeted;
+    }
+    match desired::children_meanwhile(view, spec, mounted_secrets) {
+        Some(meanwhile) => BudgetedPlan { plan: waiting(view, plan(meanwhile)), ..budgeted },
+        None => budgeted,
+    }
 }
 
 /// One of the plans, as far as the turn of the resource allows it.
@@ -111,7 +120,7 @@ fn by_turn<'a>(
     view: &View<'_>,
     mounted_secrets: &MountedSecrets,
     adoption: AdoptionState,
-    mut present: Plan<'a>,
+    present: Plan<'a>,
     newest: Option<Plan<'a>>,
 ) -> BudgetedPlan<'a> {
     let now = newest.as_ref().filter(|_| adoption == AdoptionState::GoesOn).unwrap_or(&present);
@@ -149,19 +158,26 @@ fn by_turn<'a>(
             let plan = waits_for_answer(newest);
             BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
-        (TurnState::Waiting(_), _) => {
-            let rolls = |it: &&mut Planned| it.action.cause().and_then(RolloutCause::budgeted).is_some();
-            if let Some(workload) = present.children.iter_mut().find(rolls) {
-                workload.action = or_read(view, workload.kind, Action::AwaitTurn);
-            }
-            BudgetedPlan { plan: present, turn_state }
-        }
+        (TurnState::Waiting(_), _) => BudgetedPlan { plan: waiting(view, present), turn_state },
         (TurnState::Granted(_), _) => {
             let plan = waits_for_answer(present);
             BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
         (TurnState::NotNeeded, _) => BudgetedPlan { turn_state, plan: present },
     }
+}
+
+/// The plan without what would replace pods. A workload that is as it is to be until their turn waits for that.
+fn waiting<'a>(view: &View<'_>, mut plan: Plan<'a>) -> Plan<'a> {
+    let until_turn = plan.desired.is_until_turn().then(|| plan.desired.workload());
+    let waits = |it: &&mut Planned| {
+        let is_kept = until_turn == Some(it.kind) && it.action == Action::Keep;
+        is_kept || it.action.cause().and_then(RolloutCause::budgeted).is_some()
+    };
+    if let Some(workload) = plan.children.iter_mut().find(waits) {
+        workload.action = or_read(view, workload.kind, Action::AwaitTurn);
+    }
+    plan
 }
 
 /// Whether the API server refused the workload and the backoff has not ended yet.

@@ -31,6 +31,16 @@ pub struct DesiredChildren<'a> {
     /// Borrowed where they were known before.
     rendered_hashes: Cow<'a, RenderedHashes>,
     rendered: OnceCell<Desired>,
+    until: Until,
+}
+
+/// For how long children are to be so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// Until somebody wants something else.
+    Change,
+    /// Until the pods have their turn to be replaced: they keep a template that is no longer wanted.
+    Turn,
 }
 
 impl<'a> DesiredChildren<'a> {
@@ -39,7 +49,7 @@ impl<'a> DesiredChildren<'a> {
     pub fn for_newest_revision(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
         let desired = desired::children(&intent, None);
         let rendered_hashes = Cow::Owned(RenderedHashes::new(&intent, None, &desired));
-        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired) }
+        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), until: Until::Change }
     }
 
     /// The children of an intent. `live` is what the workload says about its template, as for
@@ -53,11 +63,11 @@ impl<'a> DesiredChildren<'a> {
         let of_live = live.as_deref();
         if let Some(known) = known.filter(|known| known.holds(&intent, of_live)) {
             let rendered_hashes = Cow::Borrowed(known);
-            return Self { rendered_hashes, intent, live, rendered: OnceCell::new() };
+            return Self { rendered_hashes, intent, live, rendered: OnceCell::new(), until: Until::Change };
         }
         let desired = desired::children(&intent, of_live);
         let rendered_hashes = Cow::Owned(RenderedHashes::new(&intent, of_live, &desired));
-        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired) }
+        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), until: Until::Change }
     }
 
     /// Whether the live template was rendered from this very intent, the content of Secrets aside that its pods take in
@@ -65,6 +75,12 @@ impl<'a> DesiredChildren<'a> {
     #[must_use]
     pub fn keeps_template(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.serves(&self.intent, &self.rendered_hashes.template_hash))
+    }
+
+    /// Whether this is not what is wanted in the end: the pods keep their template until they have their turn.
+    #[must_use]
+    pub fn is_until_turn(&self) -> bool {
+        self.until == Until::Turn
     }
 
     /// Whether the live template was recognised by its content, because no annotation names its source.
@@ -188,7 +204,30 @@ pub fn children<'a>(
     spec: &'a Validated,
     mounted_secrets: &'a MountedSecrets,
 ) -> DesiredChildren<'a> {
-    let intent = view.intent(spec, mounted_secrets.hash.as_deref(), next_pod(view, spec, mounted_secrets));
+    with_secrets(view, spec, mounted_secrets, mounted_secrets.hash.as_deref())
+}
+
+/// The children of this spec with the Secrets that the pods have, for as long as those have to wait for others: their number
+/// still follows the spec, and what somebody else changes is put back. `None` where not only Secrets changed.
+#[must_use]
+pub fn children_meanwhile<'a>(
+    view: &View<'a>,
+    spec: &'a Validated,
+    mounted_secrets: &'a MountedSecrets,
+) -> Option<DesiredChildren<'a>> {
+    let before = view.our_workload()?.secret_hash.as_deref();
+    let desired = with_secrets(view, spec, mounted_secrets, before);
+    desired.keeps_template().then(|| DesiredChildren { until: Until::Turn, ..desired })
+}
+
+/// The children of this spec, rendered with this hash of the Secrets.
+fn with_secrets<'a>(
+    view: &View<'a>,
+    spec: &'a Validated,
+    mounted_secrets: &'a MountedSecrets,
+    secret_hash: Option<&'a str>,
+) -> DesiredChildren<'a> {
+    let intent = view.intent(spec, secret_hash, next_pod(view, spec, mounted_secrets));
     let live = view.live_template(&intent, mounted_secrets.changed_unseen);
     let known = view.resource.rendered_hashes.as_deref();
     let desired = DesiredChildren::new(intent, live, known);

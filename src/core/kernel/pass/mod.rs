@@ -75,9 +75,8 @@ pub fn run(view: &View<'_>) -> Pass {
     };
     let present = plan(desired);
     // budget: whether pods may roll now without an edit of the user; another plan is made where they may for the newest
-    // templates
-    let newest = || plan(desired::newest_children(view, &spec, &mounted_secrets));
-    let budgeted = budget::apply(view, &spec, &mounted_secrets, present, newest);
+    // templates, and where they have to wait: with the Secrets that they have
+    let budgeted = budget::apply(view, &spec, &mounted_secrets, present, plan);
     // status: computed from the plan
     let computed = status::of_valid(view, &spec, &mounted_secrets, &budgeted);
     // changes: what each write changes, for people; where that is not known, the workload is read first

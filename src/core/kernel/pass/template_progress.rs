@@ -38,11 +38,11 @@ pub fn is_complete(view: &View<'_>, spec: &Validated, plan: &Plan<'_>) -> bool {
     view.our_workload().is_some_and(complete)
 }
 
-/// Whether the live pod template is the desired one.
+/// Whether the live pod template is the desired one, and not only until the pods have their turn.
 pub fn template_in_place(plan: &Plan<'_>) -> bool {
     let workload = plan.children.iter().find(|it| it.kind == plan.desired.workload());
     let drifted = workload
         .and_then(Planned::differences)
         .is_some_and(|differences| differences.of_template().next().is_some());
-    !drifted && plan.desired.keeps_template()
+    !drifted && plan.desired.keeps_template() && !plan.desired.is_until_turn()
 }

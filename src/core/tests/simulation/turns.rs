@@ -3,13 +3,15 @@
 
 use memcached_operator_core::api::spec::NetworkPolicySpec;
 use memcached_operator_core::api::status::BudgetedRollout;
+use memcached_operator_core::kernel::desired::partition::HELD;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::request::{Request, StatusWrite};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
-use serde_json::Value;
+use rstest::rstest;
+use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, HASH, REVISION};
-use crate::model::Model;
+use crate::model::{Model, NAMED_WITH_SECRET};
 use crate::simulation::request_name;
 
 /// What comes between a cache and its turn, and the end of that.
@@ -285,4 +287,65 @@ fn adoption_that_is_refused_halts_too_and_keeps_no_secret_from_being_rotated() {
     fleet.secrets().set_secret(Some(5));
     fleet.let_pass(20);
     assert_eq!(fleet.rollouts(), [0, 1, 1]);
+}
+
+/// The second of two caches. It waits for its turn, as the first has the only one and its pods stay away.
+const SECOND: &str = "cache-01";
+
+/// All happens but that the pods of the first one come up.
+fn while_the_first_is_stuck(fleet: &mut Fleet) {
+    while fleet.hear() || fleet.ask() || fleet.model(SECOND).work() {}
+    assert_eq!(fleet.turns(), [Some(BudgetedRollout::Secret), None]);
+}
+
+/// What the workload of the second one holds there.
+fn of_second(fleet: &mut Fleet, pointer: &str) -> Value {
+    fleet.model(SECOND).workload().content.parse().pointer(pointer).cloned().unwrap_or_default()
+}
+
+#[rstest]
+#[case::without_names(3)]
+#[case::with_names(NAMED_WITH_SECRET)]
+fn who_waits_for_a_turn_is_scaled_and_put_back_and_keeps_its_pods(#[case] variant: u8) {
+    let mut fleet = Fleet::mounting(2, variant);
+    fleet.restart(ONE_AT_A_TIME);
+    fleet.secrets().set_secret(Some(5));
+    while_the_first_is_stuck(&mut fleet);
+    let before = of_second(&mut fleet, HASH);
+    fleet.model(SECOND).change_spec(|spec| spec.replicas = Some(6));
+    while_the_first_is_stuck(&mut fleet);
+    assert_eq!(of_second(&mut fleet, "/spec/replicas"), 6, "the user scaled it");
+    fleet.model(SECOND).tamper_replicas(2);
+    while_the_first_is_stuck(&mut fleet);
+    assert_eq!(of_second(&mut fleet, "/spec/replicas"), 6, "somebody scaled its workload");
+    fleet.model(SECOND).tamper_template();
+    while_the_first_is_stuck(&mut fleet);
+    let image = "/spec/template/spec/containers/0/image";
+    assert_eq!(of_second(&mut fleet, image), "memcached:1.6", "somebody changed its template");
+    assert_eq!(of_second(&mut fleet, HASH), before, "it has had no turn");
+    let conditions = fleet.model(SECOND).resource().status.conditions.clone();
+    let waits = |it: &_| json!(it)["message"].as_str().is_some_and(|it| it.starts_with("A Secret changed"));
+    assert!(conditions.iter().any(waits), "{conditions:?}");
+    let version = fleet.model(SECOND).version();
+    fleet.change_leader();
+    while_the_first_is_stuck(&mut fleet);
+    assert_eq!(fleet.model(SECOND).version(), version, "another leader wrote something");
+    fleet.settle();
+    assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+    assert_eq!((of_second(&mut fleet, "/spec/replicas"), fleet.turns()), (json!(6), vec![None, None]));
+}
+
+#[test]
+fn a_rollout_of_named_pods_goes_on_to_its_end_while_a_changed_secret_waits_for_its_turn() {
+    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+    fleet.restart(ONE_AT_A_TIME);
+    fleet.model(SECOND).change_spec(|spec| spec.image = Some("memcached:1.6.38".to_owned()));
+    fleet.quiet();
+    let before = of_second(&mut fleet, HASH);
+    fleet.secrets().set_secret(Some(5));
+    while_the_first_is_stuck(&mut fleet);
+    let partition = of_second(&mut fleet, "/spec/updateStrategy/rollingUpdate/partition");
+    assert_eq!((partition, of_second(&mut fleet, HASH)), (json!(HELD), before));
+    fleet.settle();
+    assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
 }
