@@ -103,9 +103,11 @@ pub fn without_known(found: &Differences, known: &AlteredFields) -> Differences 
         unowned: found.unowned.iter().filter(|path| !told(path)).cloned().collect(),
         values,
         in_the_way: found.in_the_way.clone(),
+        excluding: found.excluding.clone(),
     };
     if left.is_empty() {
         left.in_the_way.clear();
+        left.excluding.clear();
     }
     left
 }

@@ -5,6 +5,7 @@
 //! we own by managedFields have to be exactly those: none more, none less.
 
 mod change;
+mod excluding;
 mod owned;
 mod taken;
 mod trail;
@@ -12,6 +13,7 @@ mod trail;
 pub use change::FieldChange;
 pub use change::digest;
 pub use change::field;
+pub use excluding::excluding;
 pub use owned::let_go;
 pub use owned::no_longer_desired;
 pub use owned::not_owned;
@@ -43,6 +45,9 @@ pub struct Differences {
     /// Items that have to be removed before the API server accepts an apply, see [`in_the_way`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_the_way: Vec<PointerBuf>,
+    /// What is removed once the API server has refused an apply, see [`excluding`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluding: Vec<PointerBuf>,
 }
 
 /// Compares a live child with the desired one. `owned` is what our entry in managedFields lists.
@@ -58,6 +63,7 @@ pub fn differences(kind: ChildKind, desired: &Value, live: &Value, owned: Option
     }
     if !found.is_empty() {
         found.in_the_way = in_the_way(kind, desired, live);
+        found.excluding = excluding(kind, desired, live, owned);
     }
     found
 }

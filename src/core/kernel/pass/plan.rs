@@ -15,9 +15,11 @@ use crate::api::Validated;
 use crate::kernel::desired::partition::HELD;
 use crate::kernel::desired::scheduling;
 use crate::kernel::diff::Differences;
+use crate::kernel::failure::Category;
 use crate::kernel::live::{Live, REPLICAS};
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_cause::RolloutCause;
+use crate::kernel::slot::Slot;
 use crate::kernel::status::rollout_progress::is_rolled_out;
 use crate::kernel::unwatched::Absence;
 
@@ -106,7 +108,7 @@ fn wanted(
                     }
                     _ => None,
                 };
-                repair(live, compared, cause)
+                repair(slot, live, compared, cause)
             }
         },
     }
@@ -197,14 +199,21 @@ fn removal(path: PointerBuf) -> PatchOperation {
     PatchOperation::Remove(RemoveOperation { path })
 }
 
-fn repair(live: &Live, compared: &Compared, cause: Option<RolloutCause>) -> Action {
+fn repair(slot: &Slot, live: &Live, compared: &Compared, cause: Option<RolloutCause>) -> Action {
     match compared.differences.as_ref().filter(|left| !left.is_empty() || compared.unanswered.is_none()) {
         Some(differences) if differences.is_empty() => Action::Keep,
-        Some(Differences { in_the_way, .. }) if !in_the_way.is_empty() => Action::Patch {
-            resource_version: live.resource_version.clone(),
-            edits: in_the_way.iter().cloned().map(removal).collect(),
-            cause,
-        },
+        Some(differences) if let Some(edits) = removals(slot, differences) => {
+            Action::Patch { resource_version: live.resource_version.clone(), edits, cause }
+        }
         _ => Action::Apply { uid: live.uid.clone(), resource_version: live.resource_version.clone(), cause },
     }
+}
+
+/// What has to go before an apply is sent: items for which the API server would refuse it, and fields of somebody else for which
+/// it may have done so. Where a webhook writes such a field in the place of ours, it refuses nothing.
+fn removals(slot: &Slot, differences: &Differences) -> Option<Vec<PatchOperation>> {
+    let was_refused = slot.backoff.as_deref().is_some_and(|it| it.failure.category == Category::Invalid);
+    let excluding = differences.excluding.iter().filter(|_| was_refused);
+    let removals: Vec<_> = differences.in_the_way.iter().chain(excluding).cloned().map(removal).collect();
+    (!removals.is_empty()).then_some(removals)
 }

@@ -7,7 +7,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use serde_json::json;
 
-use crate::model::NAME;
+use crate::model::{NAME, NAMED};
 use crate::simulation::{Simulation, request_name};
 
 #[test]
@@ -184,4 +184,27 @@ fn no_object_is_kept_while_the_lists_are_not_complete() {
     let known = simulation.reconciler.world().resources.values().next().unwrap();
     assert!(known.live(ChildKind::Deployment).is_some() && known.live(ChildKind::Service).is_some());
     assert!(!known.is_open());
+}
+
+/// `kubectl edit` of a workload. The API server takes one way to ask only, and would refuse an apply of ours beside theirs.
+#[test]
+fn a_field_that_excludes_ours_goes_once_ours_was_refused_beside_it() {
+    for (variant, kind) in [(0, "Deployment"), (NAMED, "StatefulSet")] {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        simulation.model.edit(variant);
+        simulation.settle();
+        let probe = |simulation: &Simulation| {
+            let content = simulation.model.workload().content.parse();
+            content["spec"]["template"]["spec"]["containers"][0]["livenessProbe"].clone()
+        };
+        let before = probe(&simulation);
+        simulation.requested.clear();
+        simulation.model.replace_probe();
+        assert_ne!(probe(&simulation), before);
+        simulation.settle();
+        assert_eq!(probe(&simulation), before);
+        let written: Vec<_> = simulation.requested.iter().filter(|it| it.ends_with(kind)).collect();
+        assert_eq!(written, [&format!("apply {kind}"), &format!("patch {kind}"), &format!("apply {kind}")]);
+    }
 }

@@ -64,9 +64,10 @@ pub(super) fn edit(child: &mut SeenChild, edit: &PatchOperation) {
         give_up_replicas(child);
         return;
     }
-    let (list, at) = path.rsplit_once('/').unwrap();
-    child.content.edit(|it| {
-        it.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
+    let (within, at) = path.rsplit_once('/').unwrap();
+    child.content.edit(|it| match it.pointer_mut(within).unwrap() {
+        Value::Object(fields) => drop(fields.remove(at).unwrap()),
+        list => drop(list.as_array_mut().unwrap().remove(at.parse().unwrap())),
     });
 }
 

@@ -41,6 +41,23 @@ impl Model {
         });
     }
 
+    /// `kubectl edit`: a probe asks in another way, and what was ours of that is gone.
+    pub(crate) fn replace_probe(&mut self) {
+        self.change_own(self.live_workload(), |child| {
+            let probe = "/spec/template/spec/containers/0/livenessProbe";
+            child.content.edit(|it| {
+                let probe = it.pointer_mut(probe).and_then(Value::as_object_mut).unwrap();
+                probe.remove("tcpSocket");
+                probe.insert("exec".to_owned(), json!({"command": ["true"]}));
+            });
+            child.owned.as_mut().unwrap().edit(|it| {
+                let container = "/f:spec/f:template/f:spec/f:containers/k:{\"name\":\"memcached\"}";
+                let probe = &mut it.pointer_mut(container).unwrap()["f:livenessProbe"];
+                probe.as_object_mut().unwrap().remove("f:tcpSocket");
+            });
+        });
+    }
+
     /// One hand changes the image, which is ours, and puts the pods into the network of the node, which is nobody's.
     pub(crate) fn patch_image_and_network(&mut self) {
         let time = self.age();

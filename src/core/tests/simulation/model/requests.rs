@@ -6,6 +6,7 @@ use memcached_operator_core::kernel::diff;
 use memcached_operator_core::kernel::event::{Reply, SecretContent, SeenChild, SeenRollout};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash;
+use memcached_operator_core::kernel::json_text::JsonText;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion};
 use memcached_operator_core::kernel::request::{
     ChildRead, ChildWrite, PodDeletion, Request, SecretRead, StatusWrite, Write,
@@ -21,6 +22,13 @@ use super::stages::{LACKING, REFUSED};
 fn digests(content: u8, keys: &[String]) -> BTreeMap<String, String> {
     let there = keys.iter().filter(|_| content != LACKING);
     there.map(|key| (key.clone(), hash::of_bytes(&[content]))).collect()
+}
+
+/// Whether an API server refuses this apply for what somebody else set.
+fn is_refused(kind: ChildKind, body: &Value, child: &SeenChild) -> bool {
+    let (live, owned) = (child.content.parse(), child.owned.as_ref().map(JsonText::parse));
+    let excluding = diff::excluding(kind, body, &live, owned.as_ref());
+    !excluding.is_empty() || !diff::in_the_way(kind, body, &live).is_empty()
 }
 
 impl Model {
@@ -88,7 +96,7 @@ impl Model {
                 conflict("the object has been modified")
             }
             Write::Apply { uid, body, .. } => match known {
-                Some(child) if !diff::in_the_way(kind, body, &child.content.parse()).is_empty() => {
+                Some(child) if is_refused(kind, body, child) => {
                     let message = "spec.ports[1].name: Duplicate value".to_owned();
                     Reply::Failed(Failure { category: Category::Invalid, message })
                 }

@@ -1,0 +1,184 @@
+//! Finds fields of somebody else that exclude ours: of some fields the API server takes one only. Pure.
+//!
+//! Somebody writes `maxUnavailable` for our `minAvailable`, or gives our probe another way to ask. An apply cannot remove what it
+//! does not own, and with ours beside theirs the API server refuses it.
+
+use json_patch::jsonptr::PointerBuf;
+use serde_json::Value;
+
+use crate::kernel::object::ChildKind;
+
+/// The places in `live` without which an apply of `desired` is not refused for them. `owned` is what our entry in managedFields
+/// lists: an apply removes that by itself.
+#[must_use]
+pub fn excluding(kind: ChildKind, desired: &Value, live: &Value, owned: Option<&Value>) -> Vec<PointerBuf> {
+    let object = Part { place: PointerBuf::new(), ours: desired, theirs: live, owned };
+    let part = |fields: &[&str], found: fn(&Part<'_>) -> Vec<PointerBuf>| {
+        object.at(fields).as_ref().map(found).unwrap_or_default()
+    };
+    match kind {
+        ChildKind::Deployment | ChildKind::StatefulSet => part(&["spec", "template", "spec"], of_pod),
+        ChildKind::PodDisruptionBudget => {
+            part(&["spec"], |spec| spec.others(&["maxUnavailable", "minAvailable"]))
+        }
+        ChildKind::NetworkPolicy
+        | ChildKind::Service
+        | ChildKind::ConfigMap
+        | ChildKind::HorizontalPodAutoscaler
+        | ChildKind::ServiceMonitor => Vec::new(),
+    }
+}
+
+/// The same part of both objects, and of what we own.
+struct Part<'a> {
+    /// Where it lies in the live object.
+    place: PointerBuf,
+    ours: &'a Value,
+    theirs: &'a Value,
+    owned: Option<&'a Value>,
+}
+
+impl<'a> Part<'a> {
+    /// What lies below it in both; `None` where one of them has nothing there.
+    fn at(&self, fields: &[&str]) -> Option<Self> {
+        let below = |value: &'a Value| fields.iter().try_fold(value, |value, field| value.get(*field));
+        let owned =
+            |value: &'a Value| fields.iter().try_fold(value, |value, field| value.get(format!("f:{field}")));
+        Some(Self {
+            place: fields.iter().fold(self.place.clone(), |place, field| place.with_trailing_token(*field)),
+            ours: below(self.ours)?,
+            theirs: below(self.theirs)?,
+            owned: self.owned.and_then(owned),
+        })
+    }
+
+    /// The containers that both have, by name.
+    fn containers(&self, list: &str) -> Vec<Self> {
+        let Some(list) = self.at(&[list]) else { return Vec::new() };
+        let (ours, theirs) = (items(list.ours), items(list.theirs));
+        let both = ours.iter().filter_map(|ours| {
+            let name = ours.get("name")?;
+            let place = theirs.iter().position(|it| it.get("name") == Some(name))?;
+            Some(Self {
+                place: list.place.with_trailing_token(place),
+                ours,
+                theirs: theirs.get(place)?,
+                owned: list.owned.and_then(|owned| owned.get(format!("k:{{\"name\":{name}}}"))),
+            })
+        });
+        both.collect()
+    }
+
+    /// Those of these fields that are somebody else's, where another one of them is ours.
+    fn others(&self, fields: &[&str]) -> Vec<PointerBuf> {
+        let is_theirs = |field: &&&str| {
+            let owned = self.owned.is_some_and(|owned| owned.get(format!("f:{field}")).is_some());
+            self.theirs.get(**field).is_some() && self.ours.get(**field).is_none() && !owned
+        };
+        let others = fields.iter().filter(is_theirs).map(|field| self.place.with_trailing_token(*field));
+        let one_is_ours = fields.iter().any(|field| self.ours.get(*field).is_some());
+        others.filter(|_| one_is_ours).collect()
+    }
+
+    /// The part itself where such a field is in it: without any of them it would not be valid.
+    fn with_others(&self, fields: &[&str]) -> Option<PointerBuf> {
+        (!self.others(fields).is_empty()).then(|| self.place.clone())
+    }
+
+    /// That the container may do everything, where ours says that it may not become more than it is.
+    fn privileged(&self) -> Option<PointerBuf> {
+        let context = self.at(&["securityContext"])?;
+        let is = |of: &Value, field: &str, value: bool| of.get(field).and_then(Value::as_bool) == Some(value);
+        let excluded =
+            is(context.theirs, "privileged", true) && is(context.ours, "allowPrivilegeEscalation", false);
+        context.others(&["allowPrivilegeEscalation", "privileged"]).pop().filter(|_| excluded)
+    }
+}
+
+/// The ways of a probe to ask, and those of a hook.
+const HANDLERS: &[&str] = &["exec", "grpc", "httpGet", "sleep", "tcpSocket"];
+/// A type that needs no profile, and one.
+const SECCOMP: &[&str] = &["localhostProfile", "type"];
+
+fn of_pod(pod: &Part<'_>) -> Vec<PointerBuf> {
+    let seccomp = |of: &Part<'_>| of.at(&["securityContext", "seccompProfile"])?.with_others(SECCOMP);
+    let containers = ["containers", "initContainers"].iter().flat_map(|list| pod.containers(list));
+    let of_container = |container: Part<'_>| {
+        let handled: [&[&str]; 3] = [&["livenessProbe"], &["readinessProbe"], &["lifecycle", "preStop"]];
+        let handlers = handled.iter().filter_map(|fields| container.at(fields)?.with_others(HANDLERS));
+        let of_context = seccomp(&container).into_iter().chain(container.privileged());
+        handlers.chain(of_context).collect::<Vec<_>>()
+    };
+    seccomp(pod).into_iter().chain(containers.flat_map(of_container)).collect()
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn strings(pointers: &[PointerBuf]) -> Vec<String> {
+        pointers.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_limit_of_somebody_else_for_evictions_excludes_ours_unless_it_was_ours() {
+        let budget = |spec: Value| json!({"spec": spec});
+        let (ours, theirs) = (budget(json!({"minAvailable": 2})), budget(json!({"maxUnavailable": 1})));
+        let found =
+            |owned: Value| strings(&excluding(ChildKind::PodDisruptionBudget, &ours, &theirs, Some(&owned)));
+        assert_eq!(found(json!({"f:spec": {"f:selector": {}}})), ["/spec/maxUnavailable"]);
+        assert_eq!(found(json!({"f:spec": {"f:maxUnavailable": {}}})), [""; 0], "an apply removes it");
+        assert_eq!(strings(&excluding(ChildKind::PodDisruptionBudget, &ours, &ours, None)), [""; 0]);
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_in_the_place_of_a_field_of_the_template_excludes_it() {
+        let handler = |name: &str| json!({name: {}, "periodSeconds": 5});
+        let template = |of_pod: &str, how: &str, hook: &str, context: Value| {
+            let profile = match of_pod {
+                "Localhost" => json!({"type": of_pod, "localhostProfile": "theirs"}),
+                _ => json!({"type": of_pod}),
+            };
+            json!({"spec": {"template": {"spec": {
+                "securityContext": {"seccompProfile": profile},
+                "containers": [{
+                    "name": "memcached",
+                    "livenessProbe": handler(how),
+                    "readinessProbe": handler(how),
+                    "lifecycle": {"preStop": {hook: {}}, "postStart": {"exec": {}}},
+                    "securityContext": context,
+                }],
+            }}}})
+        };
+        let strict = json!({"allowPrivilegeEscalation": false});
+        let ours = template("RuntimeDefault", "tcpSocket", "sleep", strict.clone());
+        let found = |live: &Value| strings(&excluding(ChildKind::Deployment, &ours, live, None));
+        assert_eq!(found(&ours), [""; 0]);
+        let all = json!({"allowPrivilegeEscalation": false, "privileged": true});
+        let container = "/spec/template/spec/containers/0";
+        assert_eq!(
+            found(&template("Localhost", "exec", "exec", all)),
+            [
+                "/spec/template/spec/securityContext/seccompProfile".to_owned(),
+                format!("{container}/livenessProbe"),
+                format!("{container}/readinessProbe"),
+                format!("{container}/lifecycle/preStop"),
+                format!("{container}/securityContext/privileged"),
+            ]
+        );
+        let harmless = json!({"allowPrivilegeEscalation": false, "privileged": false});
+        assert_eq!(found(&template("RuntimeDefault", "tcpSocket", "sleep", harmless)), [""; 0]);
+        let owned = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {
+            "k:{\"name\":\"memcached\"}": {"f:lifecycle": {"f:preStop": {"f:exec": {}}}},
+        }}}}});
+        let of_before = template("RuntimeDefault", "tcpSocket", "exec", strict);
+        assert_eq!(found(&of_before), [format!("{container}/lifecycle/preStop")]);
+        assert_eq!(strings(&excluding(ChildKind::Deployment, &ours, &of_before, Some(&owned))), [""; 0]);
+    }
+}
