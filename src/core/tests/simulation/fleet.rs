@@ -391,8 +391,14 @@ impl Fleet {
         }
     }
 
+    /// Whether the leader tells that adoption is halted.
     pub(crate) const fn is_halted(&self) -> bool {
         self.operators[0].halted
+    }
+
+    /// Whether the follower does.
+    pub(crate) const fn follower_tells_of_a_halt(&self) -> bool {
+        self.operators[1].halted
     }
 
     /// How many turns count.

@@ -230,7 +230,7 @@ fn adoption_that_one_of_many_halted_stays_halted_whoever_leads() {
     }
     fleet.quiet();
     for _ in 0..3 {
-        assert!(fleet.is_halted());
+        assert!(fleet.is_halted() && !fleet.follower_tells_of_a_halt());
         assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 1]);
         fleet.change_leader();
         fleet.quiet();
