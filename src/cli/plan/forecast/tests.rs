@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::kernel::event::{SecretContent, SeenSecret};
+use crate::kernel::event::{SecretContent, SeenSecret, Unavailable};
 use crate::kernel::object::{ResourceVersion, Scope, Uid};
 use crate::kernel::request::SecretRead;
 use crate::kernel::seen;
@@ -28,11 +28,14 @@ struct ForecastFixture {
     operator_pods: Option<OperatorPods>,
     /// The version of the Secrets, each with content of its own.
     secrets: u32,
+    /// A kind that the API server does not serve.
+    unserved: Option<ChildKind>,
 }
 
 impl Default for ForecastFixture {
     fn default() -> Self {
-        Self { name: "cache", images: DefaultImages::default(), operator_pods: None, secrets: 0 }
+        let images = DefaultImages::default();
+        Self { name: "cache", images, operator_pods: None, secrets: 0, unserved: None }
     }
 }
 
@@ -42,13 +45,18 @@ fn forecast(spec: &Value, children: &[SeenChild]) -> Forecast {
 }
 
 fn forecast_with(fixture: ForecastFixture, spec: &Value, children: &[SeenChild]) -> Forecast {
-    let ForecastFixture { name, images, operator_pods: told, secrets } = fixture;
+    let ForecastFixture { name, images, operator_pods: told, secrets, unserved } = fixture;
     let child = |child: &SeenChild| Event::Child(Box::new(child.clone()));
     let known: Vec<_> = children.iter().map(child).chain([resource(name, spec)]).collect();
     let operator_pods = told.or_else(|| operator_pods(&known));
     let told = Told { adoption: Adoption::Off, images, operator_pods };
     let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, told);
     for kind in Watched::ALL {
+        if let Some(missing) = unserved.filter(|it| Watched::Child(*it) == kind) {
+            let why = Unavailable::NotServed;
+            forecast.learn(Event::Unavailable { kind: missing, scope: Scope::All, why });
+            continue;
+        }
         forecast.learn(Event::Listing(kind, Scope::All));
         if kind == Watched::Memcached {
             forecast.learn(resource(name, spec));
@@ -138,6 +146,17 @@ fn a_resource_that_is_not_paused_changes_now() {
     let spec = json!({"paused": false, "replicas": 2});
     let ResourcePlan { when, children, rolls, .. } = plan(forecast(&spec, &children(&json!({}))));
     assert_eq!((when, children.len(), rolls), (When::Now, 1, None));
+}
+
+#[test]
+fn a_kind_that_the_api_server_does_not_serve_is_told_of() {
+    let spec = json!({"monitoring": {"enabled": true, "serviceMonitor": {}}});
+    let unserved = |unserved| {
+        let fixture = ForecastFixture { unserved, ..ForecastFixture::default() };
+        plan(forecast_with(fixture, &spec, &[])).unserved_kinds
+    };
+    assert_eq!(unserved(Some(ChildKind::ServiceMonitor)), ["ServiceMonitor"]);
+    assert_eq!(unserved(None), [""; 0]);
 }
 
 #[test]
