@@ -217,7 +217,7 @@ pub fn children_meanwhile<'a>(
 ) -> Option<DesiredChildren<'a>> {
     let before = view.our_workload()?.secret_hash.as_deref();
     let desired = with_secrets(view, spec, mounted_secrets, before);
-    desired.keeps_template().then(|| DesiredChildren { until: Until::Turn, ..desired })
+    desired.keeps_template().then_some(DesiredChildren { until: Until::Turn, ..desired })
 }
 
 /// The children of this spec, rendered with this hash of the Secrets.
