@@ -11,7 +11,8 @@
 //! While pods are being replaced it never goes up: a pod below the partition that dies comes back with the old template.
 //! It goes down by more than one for pods that were given up ([`Readiness::is_given_up_at`]): a pod that cannot become ready
 //! under the old template has to get the new one, wherever it stands. Those above it are then replaced one at a time, but
-//! without the wait for warmth. Where no pod may hold keys all are replaced.
+//! without the wait for warmth. Where no pod may hold keys all are replaced. While no pod may be replaced, for want of a Secret or
+//! of the policy that guards them, the plan leaves the partition where it is, whatever is said here.
 
 use super::desired::partition::{HELD, Partition};
 use super::event::{SeenRevisions, SeenRollout};
@@ -51,8 +52,7 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
 pub enum NextPod {
     /// The next pod may go when all are available.
     MayBeReplaced,
-    /// The pod that was replaced last is not warm yet, a new one would not find a Secret that it mounts, or another pod is
-    /// being deleted.
+    /// The pod that was replaced last is not warm yet, or another pod is being deleted.
     Waits,
 }
 

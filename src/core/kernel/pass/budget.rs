@@ -5,7 +5,7 @@ use super::action::{Action, Planned};
 use super::backoff_hold::or_read;
 use super::desired::{self, DesiredChildren};
 use super::mounted_secrets::MountedSecrets;
-use super::plan::Plan;
+use super::plan::{Plan, Replacement};
 use super::template_progress::is_complete;
 use super::view::View;
 use crate::api::status::BudgetedRollout;
@@ -105,7 +105,7 @@ pub fn apply<'a>(
 ) -> BudgetedPlan<'a> {
     let adoption = adoption(view, spec, mounted_secrets, &present);
     let newest = || plan(desired::newest_children(view, spec, mounted_secrets));
-    let budgeted = by_turn(view, mounted_secrets, adoption, present, adoption.has_turn().then(newest));
+    let budgeted = by_turn(view, adoption, present, adoption.has_turn().then(newest));
     if budgeted.turn_state != TurnState::Waiting(BudgetedRollout::Secret) {
         return budgeted;
     }
@@ -118,7 +118,6 @@ pub fn apply<'a>(
 /// One of the plans, as far as the turn of the resource allows it.
 fn by_turn<'a>(
     view: &View<'_>,
-    mounted_secrets: &MountedSecrets,
     adoption: AdoptionState,
     present: Plan<'a>,
     newest: Option<Plan<'a>>,
@@ -138,10 +137,10 @@ fn by_turn<'a>(
         rollout_budget.turn_state(key, reason, all_back && !backs_off(now) && !is_out_of_sight(now));
     let idle = |plan: &Plan<'_>| {
         let named_pods_stay = view.named_pods_stay();
-        let waits_for_secret = named_pods_stay && !mounted_secrets.let_pods_start();
+        let is_held = named_pods_stay && plan.replacement == Replacement::Held;
         let is_refused = (named_pods_stay || view.pods_are_back()) && backs_off(plan);
         // Of a StatefulSet that may not be seen no further pod goes.
-        waits_for_secret || is_refused || is_out_of_sight(plan)
+        is_held || is_refused || is_out_of_sight(plan)
     };
     // It has its turn still, and others got theirs while it was out of sight: should its pods not roll yet, they must not begin.
     let unanswered = view.unanswered().filter(|_| reason.is_some() && !rollout_budget.has_free_turn(key));

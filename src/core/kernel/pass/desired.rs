@@ -168,6 +168,24 @@ impl<'a> DesiredChildren<'a> {
         desired.body(kind).unwrap_or(&Value::Null)
     }
 
+    /// Whether a pod of this StatefulSet may be replaced that its partition keeps until now, with the template that the
+    /// StatefulSet has.
+    #[must_use]
+    pub fn lets_pods_go(&self, live: &Live) -> bool {
+        let is_lowered = live.partition.is_some_and(|at| self.intent.partition.of_kept_pods < at);
+        is_lowered && self.keeps_template() && !self.adopts_newest()
+    }
+
+    /// The same with a partition that lets no further pod go.
+    #[must_use]
+    pub fn keeping_pods(self, view: &View<'a>) -> Self {
+        let Self { intent, live, .. } = self;
+        let at = view.our_workload().and_then(|live| live.partition).unwrap_or(HELD);
+        let of_kept_pods = intent.partition.of_kept_pods.max(at);
+        let partition = Partition { of_kept_pods, ..intent.partition };
+        Self::new(Intent { partition, ..intent }, live, view.resource.rendered_hashes.as_deref())
+    }
+
     /// Whether a StatefulSet is to keep all its pods, whatever becomes of its template.
     #[must_use]
     pub fn holds_pods(&self) -> bool {
@@ -227,7 +245,7 @@ fn with_secrets<'a>(
     mounted_secrets: &'a MountedSecrets,
     secret_hash: Option<&'a str>,
 ) -> DesiredChildren<'a> {
-    let intent = view.intent(spec, secret_hash, next_pod(view, spec, mounted_secrets));
+    let intent = view.intent(spec, secret_hash, next_pod(view, spec));
     let live = view.live_template(&intent, mounted_secrets.changed_unseen);
     let known = view.resource.rendered_hashes.as_deref();
     let desired = DesiredChildren::new(intent, live, known);
@@ -265,16 +283,16 @@ pub fn newest_children<'a>(
     spec: &'a Validated,
     mounted_secrets: &'a MountedSecrets,
 ) -> DesiredChildren<'a> {
-    let intent = view.intent(spec, mounted_secrets.hash.as_deref(), next_pod(view, spec, mounted_secrets));
+    let intent = view.intent(spec, mounted_secrets.hash.as_deref(), next_pod(view, spec));
     let live = view.live_template(&intent, mounted_secrets.changed_unseen);
     DesiredChildren::for_newest_revision(intent, live)
 }
 
-/// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.
-fn next_pod(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecrets) -> NextPod {
+/// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available. The plan keeps all pods where none
+/// may be replaced at all.
+fn next_pod(view: &View<'_>, spec: &Validated) -> NextPod {
     match view.warmth_wait(spec) {
         Some(wait) if !wait.is_over(view.now) => NextPod::Waits,
-        _ if !mounted_secrets.let_pods_start() => NextPod::Waits,
         // Its set counts it as ready until it ends: two would be away at once.
         _ if view.terminating_pods() > 0 => NextPod::Waits,
         _ => NextPod::MayBeReplaced,

@@ -39,7 +39,7 @@ pub fn requests(
         return reads.into_iter().map(|kind| read(view, kind)).collect();
     }
     let writes = writes.into_iter().filter_map(|it| write(view, plan, mounted_secrets, it));
-    let deletions = stuck_pods::to_delete(view, spec).map(stuck_pods::request);
+    let deletions = stuck_pods::to_delete(view, mounted_secrets, plan).map(stuck_pods::request);
     let writes: Vec<_> = writes.chain(deletions).collect();
     let waits_for_status = !writes.is_empty() && view.may_prove_status();
     if !writes.is_empty() && view.may_send_children(plan, *turn_state) {

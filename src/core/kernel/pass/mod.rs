@@ -69,10 +69,7 @@ pub fn run(view: &View<'_>) -> Pass {
         return Pass::from_reads(mounted_secrets.proofs);
     }
     // compare: in what each child differs; plan: what to do about it
-    let plan = |desired| {
-        let compared = compare::compare(view, &desired);
-        plan::plan(view, &mounted_secrets, desired, compared)
-    };
+    let plan = |desired| plan::plan(view, &mounted_secrets, desired);
     let present = plan(desired);
     // budget: whether pods may roll now without an edit of the user; another plan is made where they may for the newest
     // templates, and where they have to wait: with the Secrets that they have
@@ -84,7 +81,7 @@ pub fn run(view: &View<'_>) -> Pass {
     // effects: what is to be sent
     let requests = effects::requests(view, &mounted_secrets, &budgeted, to_send, &computed.status);
     let turn_state = budgeted.turn_state_by(&computed.status);
-    let BudgetedPlan { plan: Plan { desired, children }, turn_state: _ } = budgeted;
+    let BudgetedPlan { plan: Plan { desired, children, replacement: _ }, turn_state: _ } = budgeted;
     // questions, and settled: if nothing is to be sent, what to ask the pods, and when to look again
     let asking = match requests.is_empty() {
         true => vec![rotation::asking(view, &spec, &mounted_secrets), ask_figures::asking(view, &spec)],

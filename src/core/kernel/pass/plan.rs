@@ -6,7 +6,7 @@ use json_patch::{PatchOperation, RemoveOperation};
 use super::action::{Action, Planned};
 use super::backoff_hold::{or_held, or_read};
 use super::cause_of_apply::rollout_cause;
-use super::compare::Compared;
+use super::compare::{self, Compared};
 use super::desired::DesiredChildren;
 use super::mounted_secrets::MountedSecrets;
 use super::owner::{Owner, owner};
@@ -30,16 +30,60 @@ pub struct Plan<'a> {
     pub desired: DesiredChildren<'a>,
     /// The decisions, about every child that is wanted or may exist.
     pub children: Vec<Planned>,
+    /// Whether pods may be replaced now.
+    pub replacement: Replacement,
 }
 
-/// Decides about every child.
+/// Whether pods may be replaced now, whatever for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// New ones start.
+    Allowed,
+    /// New ones would not start, or nobody would guard them.
+    Held,
+}
+
+impl Replacement {
+    /// Whatever a new pod is made for, it mounts the Secrets as they are now, and the policy that the spec asks for has to guard it.
+    /// While a Secret is missing, those that do not serve may go. `guarded`: no NetworkPolicy is about to be made.
+    fn new(view: &View<'_>, mounted_secrets: &MountedSecrets, guarded: bool) -> Self {
+        let waits_for_secret = !mounted_secrets.missing.is_empty() && view.serves();
+        match guarded && mounted_secrets.invalid.is_empty() && !waits_for_secret {
+            true => Self::Allowed,
+            false => Self::Held,
+        }
+    }
+}
+
+/// Decides about every child. A partition that lets a pod of a StatefulSet go is a replacement, whatever its cause.
 #[must_use]
-pub fn plan<'a>(
-    view: &View<'_>,
-    mounted_secrets: &MountedSecrets,
-    desired: DesiredChildren<'a>,
-    mut compared: Vec<(ChildKind, Compared)>,
-) -> Plan<'a> {
+pub fn plan<'a>(view: &View<'a>, mounted_secrets: &MountedSecrets, desired: DesiredChildren<'a>) -> Plan<'a> {
+    let plan = decided(view, mounted_secrets, desired);
+    match plan.replacement == Replacement::Held && plan.lets_pods_go(view) {
+        true => plan.keeping_pods(view, mounted_secrets),
+        false => plan,
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// Whether it lets a pod of the StatefulSet go that has to stay until now, and has the template of before.
+    #[must_use]
+    pub fn lets_pods_go(&self, view: &View<'_>) -> bool {
+        let writes = |it: &Planned| it.kind == ChildKind::StatefulSet && it.action.writes();
+        let live = view.our_workload().filter(|_| self.children.iter().any(writes));
+        live.is_some_and(|live| self.desired.lets_pods_go(live))
+    }
+
+    /// The plan by which no further pod of the StatefulSet goes. All else goes on, such as a change of scale.
+    #[must_use]
+    pub fn keeping_pods(self, view: &View<'a>, mounted_secrets: &MountedSecrets) -> Self {
+        let plan = decided(view, mounted_secrets, self.desired.keeping_pods(view));
+        Self { replacement: Replacement::Held, ..plan }
+    }
+}
+
+fn decided<'a>(view: &View<'_>, mounted_secrets: &MountedSecrets, desired: DesiredChildren<'a>) -> Plan<'a> {
+    let mut compared = compare::compare(view, &desired);
     let decide = |kind: ChildKind| {
         let at = compared.iter().position(|(of, _)| *of == kind);
         let compared = at.map(|at| compared.swap_remove(at).1);
@@ -62,7 +106,7 @@ pub fn plan<'a>(
     {
         workload.action = or_read(view, workload.kind, Action::Wait);
     }
-    Plan { desired, children }
+    Plan { desired, children, replacement: Replacement::new(view, mounted_secrets, guarded) }
 }
 
 /// Whether a write of the workload has to wait. `guarded`: no NetworkPolicy that the spec asks for is about to be made.

@@ -69,7 +69,7 @@ pub fn of_valid(
     let warmth_ends = inputs.awaited_warmth().and_then(Wait::ends);
     let of_rotation = inputs.rotation.as_ref().and_then(BlockingProblem::from_rotation);
     let of_pass = worst_problem(view, mounted_secrets, planned);
-    let of_pods = stuck_pods::all(view, spec).next().and(view.resource.pod_backoff.as_ref());
+    let of_pods = stuck_pods::all(view, mounted_secrets, plan).next().and(view.resource.pod_backoff.as_ref());
     let of_pods = of_pods.map(|backoff| BlockingProblem::from_failure(&backoff.failure));
     inputs.blocking_problem =
         of_pass.into_iter().chain(of_rotation).chain(of_pods).min_by_key(BlockingProblem::rank);

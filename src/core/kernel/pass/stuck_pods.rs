@@ -3,10 +3,11 @@
 //! sent and for the status.
 //!
 //! A pod without keys goes at once: nothing is lost with it. One whose memcached runs is given time to become ready, because
-//! it serves its keys again then until its turn comes.
+//! it serves its keys again then until its turn comes. While a new pod would not start none is deleted: nothing would come of it.
 
+use super::mounted_secrets::MountedSecrets;
+use super::plan::{Plan, Replacement};
 use super::view::View;
-use crate::api::Validated;
 use crate::api::spec::Workload;
 use crate::kernel::event::SeenPod;
 use crate::kernel::kube_events;
@@ -14,8 +15,15 @@ use crate::kernel::request::{PodDeletion, Request};
 use crate::kernel::stateful_set_rollout::{UnreadyPod, is_rolling};
 
 /// The pods that have to be deleted, so that Kubernetes makes them from the new template.
-pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
-    let live = view.our_workload().filter(|_| spec.workload == Workload::StatefulSet && !spec.paused);
+pub fn all<'a>(
+    view: &View<'a>,
+    mounted_secrets: &MountedSecrets,
+    plan: &Plan<'_>,
+) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
+    let spec = plan.desired.spec();
+    let may_start = plan.replacement == Replacement::Allowed && mounted_secrets.let_pods_start();
+    let is_asked_for = spec.workload == Workload::StatefulSet && !spec.paused;
+    let live = view.our_workload().filter(|_| is_asked_for && may_start);
     let observed = live.and_then(|live| {
         let seen = live.rollout.as_ref()?;
         let at = live.partition.unwrap_or(0);
@@ -33,10 +41,14 @@ pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a Se
 }
 
 /// Those that are deleted now: not while a failed attempt backs off.
-pub fn to_delete<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
+pub fn to_delete<'a>(
+    view: &View<'a>,
+    mounted_secrets: &MountedSecrets,
+    plan: &Plan<'_>,
+) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
     let waits =
         view.resource.pod_backoff.as_ref().is_some_and(|it| it.retry_at.is_some_and(|at| view.now < at));
-    all(view, spec).filter(move |_| !waits)
+    all(view, mounted_secrets, plan).filter(move |_| !waits)
 }
 
 /// The request that deletes one.

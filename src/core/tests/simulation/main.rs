@@ -15,6 +15,7 @@ mod default_images;
 mod disasters;
 mod fleet;
 mod follower;
+mod held_pods;
 mod history;
 mod in_place;
 mod judged_secrets;

@@ -310,6 +310,7 @@ impl Simulation {
         ChildKind::ALL.into_iter().for_each(|kind| self.model.remove_foreign(kind));
         self.model.mend_secret_of_lost_deployment();
         self.model.agents.clear();
+        self.model.cure_pods();
         self.model.mend_image();
         self.settle_beside_others(usize::MAX)
     }

@@ -52,6 +52,8 @@ struct NamedPod {
     unready: Timestamp,
     /// Whether its memcached runs.
     runs: bool,
+    /// Whether another container of it keeps it from being ready, for as long as nobody cures it.
+    sick: bool,
     /// Whether it is being deleted. Until it ends it serves and counts as ready, but not as a pod of any template.
     deleting: bool,
     /// How full it is, in percent.
@@ -265,6 +267,17 @@ impl Model {
         }
     }
 
+    /// A container beside memcached ends again and again. The pod has its keys, and is not ready until it is cured.
+    pub(crate) fn sicken(&mut self, number: i32) {
+        let pod = NamedPod { ready: None, unready: self.now, sick: true, ..self.named.pods[&number].clone() };
+        self.put_pod(number, Some(pod));
+    }
+
+    /// All containers run again.
+    pub(crate) fn cure_pods(&mut self) {
+        self.named.pods.values_mut().for_each(|pod| pod.sick = false);
+    }
+
     /// Clients fill the pods.
     pub(crate) fn fill_pods(&mut self, percent: u64) {
         self.named.pods.values_mut().for_each(|pod| pod.items = pod.items.max(percent));
@@ -352,6 +365,7 @@ impl Model {
             ready: None,
             unready: self.now,
             runs: false,
+            sick: false,
             deleting: false,
             items: 0,
             hits: 0,
@@ -388,7 +402,7 @@ impl Model {
             let lacks_secret =
                 |pod: &NamedPod| self.named.templates[&pod.revision].mounts_secret && !has_secret;
             let is_starting = |(number, pod): (&i32, &NamedPod)| {
-                let comes = pod.runs || (!pod.broken && !lacks_secret(pod));
+                let comes = !pod.sick && (pod.runs || (!pod.broken && !lacks_secret(pod)));
                 (pod.ready.is_none() && comes).then_some(*number)
             };
             self.named.pods.iter().filter_map(is_starting).collect()

@@ -1,0 +1,126 @@
+//! Named pods whose next one may not go though nobody edits: their Secret is missing or refused, or the policy that guards them
+//! is. What stays then, also where a pod is lost meanwhile, and what the status says.
+
+use jiff::SignedDuration;
+use memcached_operator_core::kernel::effect::Effect;
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::{ChildKind, Watched};
+use rstest::rstest;
+use serde_json::json;
+
+use crate::model::{NAMED, NAMED_WITH_SECRET, REFUSED};
+use crate::simulation::{Simulation, request_name};
+use crate::workloads::{answer_all, edited, one_step, pass, run, with_a_secret};
+
+/// Until the last of three pods is new, and all serve. The operator has not heard of that yet.
+fn replace_the_last_pod(simulation: &mut Simulation) {
+    while simulation.model.pods_of_the_new_template() != 1 {
+        one_step(simulation);
+    }
+    while simulation.model.ready_pods(ChildKind::StatefulSet) != 3 {
+        simulation.model.work();
+    }
+}
+
+/// Pods that mount a Secret, in a rollout between two of them. The Secret is deleted, or gets other content.
+fn without_its_secret(content: Option<u8>) -> Simulation {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    simulation.model.trigger(1);
+    replace_the_last_pod(&mut simulation);
+    simulation.model.set_secret(content);
+    while let Some(event) = simulation.model.next_event_of(Watched::Secret) {
+        simulation.step(event);
+    }
+    answer_all(&mut simulation);
+    assert_eq!(simulation.model.partition(), 2);
+    simulation.requested.clear();
+    simulation
+}
+
+/// Its node is drained, and the pod that takes its place waits for the Secret: nothing else can come of replacing others.
+#[test]
+fn a_pod_that_waits_for_a_missing_secret_lets_no_other_go() {
+    let mut simulation = without_its_secret(None);
+    simulation.model.lose_pod(0);
+    pass(&mut simulation, 200);
+    let pods =
+        (simulation.model.pods_of_the_new_template(), simulation.model.ready_pods(ChildKind::StatefulSet));
+    assert_eq!((simulation.model.partition(), pods), (2, (1, 2)), "the others serve");
+    simulation.model.set_secret(Some(0));
+    run(&mut simulation);
+    simulation.model.check_converged();
+}
+
+/// Its exporter does not run, and its memcached does.
+#[rstest]
+#[case::missing(None)]
+#[case::refused(Some(REFUSED))]
+fn a_pod_that_is_not_ready_keeps_its_keys_while_the_next_one_would_not_start(#[case] content: Option<u8>) {
+    let mut simulation = without_its_secret(content);
+    simulation.model.sicken(0);
+    pass(&mut simulation, 200);
+    let deleted = simulation.requested.iter().any(|it| it == "delete Pod");
+    assert_eq!((simulation.model.partition(), deleted), (2, false), "{:?}", simulation.requested);
+    simulation.model.set_secret(Some(0));
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+/// Its turn had come before the Secret went. With the gate MaxUnavailableStatefulSet only the operator deletes it.
+#[test]
+fn a_pod_whose_turn_has_come_is_not_deleted_with_its_keys_while_the_next_one_would_not_start() {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    simulation.model.upgrade();
+    simulation.model.trigger(1);
+    replace_the_last_pod(&mut simulation);
+    answer_all(&mut simulation);
+    assert_eq!(simulation.model.partition(), 1);
+    simulation.model.sicken(1);
+    simulation.model.set_secret(None);
+    simulation.requested.clear();
+    pass(&mut simulation, 200);
+    assert!(!simulation.requested.iter().any(|it| it == "delete Pod"), "{:?}", simulation.requested);
+    simulation.model.set_secret(Some(0));
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+/// Until nothing happens but by time; whatever the operator asks for with these words is refused.
+fn run_without(simulation: &mut Simulation, refused: &str) {
+    loop {
+        simulation.hear();
+        let names = simulation.requests.iter().map(request_of);
+        match names.enumerate().find(|(_, name)| name.ends_with(refused)) {
+            Some((at, _)) => simulation.answer(at, false, Some(Category::Forbidden)),
+            None if !simulation.requests.is_empty() => simulation.answer(0, true, None),
+            None if simulation.model.work() => {}
+            None => break,
+        }
+    }
+}
+
+fn request_of(effect: &Effect) -> String {
+    match effect {
+        Effect::Send { request, .. } => request_name(request),
+        _ => String::new(),
+    }
+}
+
+/// An edit asks for the policy in the midst of a rollout, and it is not granted.
+#[test]
+fn no_further_named_pod_goes_while_the_policy_that_guards_it_is_refused() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    replace_the_last_pod(&mut simulation);
+    simulation.model.change_spec(|spec| {
+        spec.security = Some(serde_json::from_value(json!({"networkPolicy": {"enabled": true}})).unwrap());
+    });
+    run_without(&mut simulation, "NetworkPolicy");
+    for _ in 0..200 {
+        simulation.wait(SignedDuration::from_secs(1));
+        run_without(&mut simulation, "NetworkPolicy");
+    }
+    assert_eq!((simulation.model.partition(), simulation.model.pods_of_the_new_template()), (2, 1));
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
