@@ -43,7 +43,7 @@ pub fn of_valid(
     BudgetedPlan { plan, turn_state }: &BudgetedPlan<'_>,
 ) -> ComputedStatus {
     let planned = plan.children.as_slice();
-    let mut inputs = observed(view, view.replicas_expected(spec), template_progress(plan));
+    let mut inputs = observed(view, view.replicas_expected(spec), template_progress(view, plan));
     inputs.turn_state = *turn_state;
     inputs.servers = match view.has_address() {
         true => view.servers(spec).list(inputs.key, spec, view.listening()),

@@ -3,16 +3,17 @@
 //! [`crate::kernel::status::rollout_progress`] says.
 
 use super::action::Planned;
-use super::plan::Plan;
+use super::plan::{Plan, Replacement};
 use super::view::View;
 use crate::api::Validated;
+use crate::kernel::desired::partition::HELD;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::status::rollout_progress::{RolloutProgress, TemplateProgress};
 
 /// How far the operator is with the template.
 #[must_use]
-pub fn template_progress(plan: &Plan<'_>) -> TemplateProgress {
+pub fn template_progress(view: &View<'_>, plan: &Plan<'_>) -> TemplateProgress {
     // An autoscaler that cannot be made or deleted holds back the number of pods that depends on it.
     let decides = |it: &&Planned| match it.kind {
         kind if kind == plan.desired.workload() => true,
@@ -26,14 +27,16 @@ pub fn template_progress(plan: &Plan<'_>) -> TemplateProgress {
         | ChildKind::ServiceMonitor => false,
     };
     let held = |it: &Planned| !it.action.is_in_place() && !it.action.sends();
-    let held_back = plan.children.iter().filter(decides).any(held);
+    let is_rolling = |live: &Live| live.partition.is_some_and(|at| at != HELD);
+    let stays = plan.replacement == Replacement::Held && view.our_workload().is_some_and(is_rolling);
+    let held_back = stays || plan.children.iter().filter(decides).any(held);
     TemplateProgress { carries_template: template_in_place(plan), held_back }
 }
 
 /// Whether all pods run the desired template and are available.
 #[must_use]
 pub fn is_complete(view: &View<'_>, spec: &Validated, plan: &Plan<'_>) -> bool {
-    let progress = template_progress(plan);
+    let progress = template_progress(view, plan);
     let complete = |live: &Live| RolloutProgress::new(live, progress).complete(view.replicas_expected(spec));
     view.our_workload().is_some_and(complete)
 }

@@ -23,10 +23,13 @@ pub struct RolloutProgress {
     pub observed: bool,
     /// Pods that its own spec asks for.
     pub asked: i32,
+    /// Pods that the partition of a StatefulSet keeps from being replaced in a rollout.
+    pub kept: i32,
     /// Whether its template is the one that is desired now.
     pub carries_template: bool,
     /// Whether a change of the workload, or of the autoscaler that sets its number of pods, is held back: the resource
-    /// is paused or invalid, waits for a turn, or the last request failed.
+    /// is paused or invalid, waits for a turn, or the last request failed. Or no further pod of a StatefulSet may be replaced: a
+    /// Secret is missing, or what guards the pods.
     pub held_back: bool,
 }
 
@@ -40,8 +43,9 @@ impl RolloutProgress {
         if let Some(revisions) = seen.revisions.as_ref().filter(|_| live.partition == Some(HELD)) {
             seen.updated = revisions.current_replicas;
         }
-        let observed = seen.observed_generation >= live.generation;
-        Self { observed, seen, asked: live.asked(), carries_template, held_back }
+        let (observed, asked) = (seen.observed_generation >= live.generation, live.asked());
+        let kept = live.partition.filter(|at| *at != HELD).map_or(0, |at| at.min(asked));
+        Self { observed, seen, asked, kept, carries_template, held_back }
     }
 
     /// Whether the status of the workload describes the desired pods. Until then it describes an older rollout.
@@ -51,11 +55,11 @@ impl RolloutProgress {
     }
 
     /// Whether the desired pods have to wait: the change is held back, and the workload's controller has nothing left
-    /// to do.
+    /// to do. Between two pods of a StatefulSet it has not: only the operator lets the next one go.
     #[must_use]
     pub const fn waits(&self) -> bool {
-        let at_rest = self.observed && self.seen.updated == self.asked && self.seen.replicas == self.asked;
-        self.held_back && at_rest
+        let are_new = self.seen.updated >= self.asked - self.kept;
+        self.held_back && self.observed && are_new && self.seen.replicas == self.asked
     }
 
     /// Pods that are proven to run the desired template.

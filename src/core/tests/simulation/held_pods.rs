@@ -3,8 +3,9 @@
 
 use jiff::SignedDuration;
 use memcached_operator_core::kernel::effect::Effect;
-use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::object::{ChildKind, Watched};
+use memcached_operator_core::kernel::event::{Event, Unavailable};
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use rstest::rstest;
 use serde_json::json;
 
@@ -106,6 +107,15 @@ fn request_of(effect: &Effect) -> String {
     }
 }
 
+/// What the status says of the rollout.
+fn progressing(simulation: &Simulation) -> String {
+    let conditions = &simulation.model.resource().status.conditions;
+    let it = conditions.iter().find(|it| it.type_ == "Progressing").unwrap();
+    format!("{} {}: {}", it.status, it.reason, it.message)
+}
+
+const HELD_BACK: &str = "False RolloutHeldBack: Rollout held back: 1/3 replicas updated";
+
 /// An edit asks for the policy in the midst of a rollout, and it is not granted.
 #[test]
 fn no_further_named_pod_goes_while_the_policy_that_guards_it_is_refused() {
@@ -120,7 +130,52 @@ fn no_further_named_pod_goes_while_the_policy_that_guards_it_is_refused() {
         run_without(&mut simulation, "NetworkPolicy");
     }
     assert_eq!((simulation.model.partition(), simulation.model.pods_of_the_new_template()), (2, 1));
+    assert_eq!(progressing(&simulation), HELD_BACK);
     simulation.settle();
     simulation.model.check_converged();
     assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
+
+#[rstest]
+#[case::missing(None)]
+#[case::refused(Some(REFUSED))]
+fn a_rollout_of_named_pods_that_waits_for_a_secret_is_not_called_one(#[case] content: Option<u8>) {
+    let simulation = without_its_secret(content);
+    assert_eq!(progressing(&simulation), HELD_BACK);
+}
+
+#[test]
+fn a_rollout_of_named_pods_that_is_paused_between_two_of_them_is_not_called_one() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    replace_the_last_pod(&mut simulation);
+    simulation.model.pause(true);
+    run(&mut simulation);
+    assert_eq!(simulation.model.partition(), 2);
+    assert_eq!(progressing(&simulation), "False Paused: Rollout paused: 1/3 replicas updated");
+    simulation.model.pause(false);
+    run(&mut simulation);
+    simulation.model.check_converged();
+}
+
+#[test]
+fn a_rollout_of_named_pods_whose_next_step_is_refused_is_not_called_one() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    replace_the_last_pod(&mut simulation);
+    run_without(&mut simulation, "apply StatefulSet");
+    assert_eq!(simulation.model.partition(), 2);
+    assert_eq!(progressing(&simulation), HELD_BACK);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
+fn a_rollout_of_named_pods_that_may_not_be_listed_is_not_called_one() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    replace_the_last_pod(&mut simulation);
+    let failure = Failure { category: Category::Forbidden, message: "no".to_owned() };
+    let why = Unavailable::Refused(failure);
+    simulation.step(Event::Unavailable { kind: ChildKind::StatefulSet, scope: Scope::All, why });
+    answer_all(&mut simulation);
+    assert_eq!(simulation.model.partition(), 2);
+    assert_eq!(progressing(&simulation), HELD_BACK);
 }

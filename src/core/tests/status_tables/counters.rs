@@ -140,6 +140,14 @@ fn held_back(total: i32, updated: i32) -> RolloutProgress {
     held_back(4, 1),
     "True Progressing: Rollout in progress: 1/3 replicas updated"
 )]
+#[case::between_two_pods_of_a_stateful_set(
+    RolloutProgress { kept: 2, ..held_back(3, 1) },
+    "False RolloutHeldBack: Rollout held back: 1/3 replicas updated"
+)]
+#[case::a_pod_of_a_stateful_set_is_being_replaced(
+    RolloutProgress { kept: 1, ..held_back(3, 1) },
+    "True Progressing: Rollout in progress: 1/3 replicas updated"
+)]
 #[case::its_own_spec_is_news_to_it(
     RolloutProgress { observed: false, ..held_back(2, 2) },
     "True Progressing: Rollout in progress: 0/3 replicas updated"

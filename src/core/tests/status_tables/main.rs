@@ -29,7 +29,7 @@ fn at(seconds: i64) -> Timestamp {
 /// A Deployment whose counters are about the template that is wanted.
 fn rollout(total: i32, updated: i32, ready: i32) -> RolloutProgress {
     let seen = SeenRollout { replicas: total, updated, ready, available: ready, ..SeenRollout::default() };
-    RolloutProgress { seen, observed: true, asked: total, carries_template: true, held_back: false }
+    RolloutProgress { seen, observed: true, asked: total, kept: 0, carries_template: true, held_back: false }
 }
 
 /// `shop/cache` in generation 2, all of its three replicas in place and ready.

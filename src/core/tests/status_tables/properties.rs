@@ -48,6 +48,7 @@ prop_compose! {
         observed in prop::bool::weighted(0.8),
         carries_template in prop::bool::weighted(0.8),
         asked in 0..3,
+        kept in 0..2,
         held_back in prop::bool::weighted(0.2),
     ) -> RolloutProgress {
         let [replicas, ready, updated, available] = counters;
@@ -55,7 +56,7 @@ prop_compose! {
             observed_generation: 1, replicas, ready, updated, available, deadline_exceeded, replica_failure,
             without_deadline, revisions: None,
         };
-        RolloutProgress { seen, observed, asked, carries_template, held_back }
+        RolloutProgress { seen, observed, asked, kept, carries_template, held_back }
     }
 }
 

@@ -5,6 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
+use memcached_operator_core::kernel::desired::partition::HELD;
+use memcached_operator_core::kernel::event::Unavailable;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::known_versions::Presence;
@@ -14,6 +16,7 @@ use memcached_operator_core::kernel::pass::{self, View};
 use memcached_operator_core::kernel::reconciler::Reconciler;
 use memcached_operator_core::kernel::request::Request;
 use memcached_operator_core::kernel::unwatched::Absence;
+use memcached_operator_core::kernel::world::resource::Resource;
 use memcached_operator_core::kernel::world::secret::Secret;
 
 /// Failures that pass by themselves.
@@ -80,14 +83,40 @@ impl<'a> Known<'a> {
         self.workload.is_some_and(|live| {
             let rollout = live.rollout.clone().unwrap_or_default();
             let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
-            rollout.observed_generation < live.generation || [rollout.replicas, rollout.updated] != [asked; 2]
+            // In a rollout of a StatefulSet its controller leaves those below the partition alone.
+            let kept = live.partition.filter(|at| *at != HELD).map_or(0, |at| at.min(asked));
+            let is_another_number = rollout.replicas != asked || rollout.updated < asked - kept;
+            rollout.observed_generation < live.generation || is_another_number
         })
     }
 
-    /// Whether neither the workload's own controller nor an autoscaler has anything to do. An autoscaler has where the
-    /// Deployment asks for another number than it would.
+    /// Whether the operator waits for pods of a StatefulSet before it lets the next one go.
+    fn waits_for_pods(&self) -> bool {
+        let resource = &self.reconciler.world().resources[self.key];
+        let view = self.view(resource);
+        let spec = resource.seen.spec.as_ref().ok().and_then(|spec| validate(&self.key.name, spec).ok());
+        let is_warming = |spec| view.warmth_wait(&spec).is_some_and(|wait| wait.is_awaited(self.now));
+        let lacks_pods = self.workload.is_some_and(|live| {
+            let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
+            live.partition.is_some_and(|at| at != HELD) && self.available() < asked
+        });
+        lacks_pods || view.terminating_pods() > 0 || spec.is_some_and(is_warming)
+    }
+
+    /// Whether neither the workload's own controller nor an autoscaler has anything to do, and the operator waits for no pod. An
+    /// autoscaler has where the Deployment asks for another number than it would.
     pub(super) fn is_still(&self) -> bool {
-        !self.moves() && self.wanted().is_some()
+        !self.moves() && self.wanted().is_some() && !self.waits_for_pods()
+    }
+
+    fn view<'b>(&'b self, resource: &'b Resource) -> View<'b> {
+        View {
+            world: self.reconciler.world(),
+            resource,
+            now: self.now,
+            images: &BUILT_IN,
+            operator_pods: None,
+        }
     }
 
     /// Whether the operator writes the workload as soon as this status is stored: it says that pods are to roll
@@ -100,13 +129,7 @@ impl<'a> Known<'a> {
         for kind in ChildKind::ALL {
             resource.slot_mut(kind).absence = Absence::Proven;
         }
-        let next = pass::run(&View {
-            world: self.reconciler.world(),
-            resource: &resource,
-            now: self.now,
-            images: &BUILT_IN,
-            operator_pods: None,
-        });
+        let next = pass::run(&self.view(&resource));
         let writes = |it: &Request| matches!(it, Request::WriteChild(it) if it.kind.is_workload());
         next.requests.iter().any(writes)
     }
@@ -280,12 +303,19 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Every failure that is remembered: of the children, of the resource itself, of its pods and Secrets.
+/// Every failure that is remembered: of the children, of the resource itself, of its pods and Secrets, and of lists.
 fn failures<'a>(reconciler: &'a Reconciler, key: &Key) -> Vec<(Category, &'a str)> {
     let resource = &reconciler.world().resources[key];
     let children = ChildKind::ALL.into_iter().map(|kind| resource.slot(kind).backoff.as_deref());
     let own = [resource.backoff.as_deref(), resource.pod_backoff.as_deref()];
     let secrets = reconciler.world().secrets.values().filter(|it| it.users.contains(key));
     let all = children.chain(own).chain(secrets.map(|it| it.backoff.as_ref()));
-    all.flatten().map(|it| (it.failure.category, it.failure.message.as_str())).collect()
+    let refused = ChildKind::ALL.into_iter().filter_map(|kind| {
+        match reconciler.world().unavailable(kind, &key.namespace)? {
+            Unavailable::Refused(failure) => Some(failure),
+            Unavailable::NotServed => None,
+        }
+    });
+    let all = all.flatten().map(|it| &it.failure).chain(refused);
+    all.map(|it| (it.category, it.message.as_str())).collect()
 }
