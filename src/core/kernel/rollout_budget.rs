@@ -13,7 +13,8 @@
 //! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. Where it is unknown whether
 //! the apply was stored (no answer, or an error of the API server or of a webhook) the turn counts. The turn of a StatefulSet
 //! between two pods is idle also while a Secret is missing or StatefulSets may not be listed; it counts again as soon as the
-//! next pod goes. A resource that adopts a newer template and stalls or is refused blocks all further adoptions.
+//! next pod goes, and for that a free one is needed again. The turn is suspended until there is one: it stays on record, takes
+//! nobody's place, and the resource is looked at again when a turn ends. A resource that adopts a newer template and stalls or is refused blocks all further adoptions.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
@@ -68,7 +69,7 @@ pub struct RolloutBudget {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     out_of_sight: BTreeSet<Scope>,
     turns: Turns,
-    /// Resources that wait and have not been queued again, but for those that wait to adopt.
+    /// Resources that wait and have not been queued again, but for those that wait to adopt. A turn that is suspended waits here too.
     waiting: BTreeMap<Key, BudgetedRollout>,
     /// Resources that wait to adopt: while adoption is halted, nobody looks at them.
     #[serde(default)]
@@ -157,15 +158,36 @@ pub enum TurnState {
     Waiting(BudgetedRollout),
     /// The pods may be replaced.
     Granted(RolloutTurn),
+    /// The next pod of a StatefulSet waits: others roll. The turn is idle and stays on record, and the rollout goes on by it.
+    Suspended(RolloutTurn),
 }
 
 impl TurnState {
-    /// Notes whether the rollout waits for a person. A turn that is idle counts as stalled.
+    /// Notes whether the rollout waits for a person. A turn that is idle counts as stalled, but for one that only waits for others.
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {
             Self::Granted(turn) => Self::Granted(RolloutTurn { stalled: stalled || turn.idle, ..turn }),
+            Self::Suspended(turn) => Self::Suspended(RolloutTurn { stalled, ..turn }),
             other => other,
+        }
+    }
+
+    /// The turn that waits for others.
+    #[must_use]
+    pub const fn suspended(self) -> Self {
+        match self {
+            Self::Granted(turn) => Self::Suspended(RolloutTurn { idle: true, ..turn }),
+            other => other,
+        }
+    }
+
+    /// The turn that stands in the status.
+    #[must_use]
+    pub const fn on_record(self) -> Option<RolloutTurn> {
+        match self {
+            Self::Granted(turn) | Self::Suspended(turn) => Some(turn),
+            Self::NotNeeded | Self::Waiting(_) => None,
         }
     }
 
@@ -243,6 +265,11 @@ impl RolloutBudget {
             }
             TurnState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
             TurnState::Granted(turn) => self.turns.insert(key.clone(), turn),
+            // Whatever its cause: it began before adoption was halted.
+            TurnState::Suspended(turn) => {
+                self.turns.insert(key.clone(), turn);
+                self.waiting.insert(key.clone(), turn.cause);
+            }
         }
     }
 
@@ -466,6 +493,21 @@ mod tests {
     }
 
     #[test]
+    fn a_suspended_turn_takes_nobodys_place_halts_nobody_and_is_called_when_another_ends() {
+        let mut rollout_budget = of_one();
+        rollout_budget.note(&key("a"), rolling(Adopting).suspended().stalled(false));
+        rollout_budget.note(&key("b"), rolling(Secret));
+        assert_eq!(rollout_budget.call_next(), Vec::<Key>::new());
+        assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 1, adoption_halted: false });
+        assert!(!rollout_budget.has_free_turn(&key("a")));
+        rollout_budget.note(&key("b"), TurnState::NotNeeded);
+        assert_eq!(rollout_budget.call_next(), vec![key("a")]);
+        assert_eq!(rollout_budget.call_next(), Vec::<Key>::new(), "it is looked at once");
+        assert_eq!(rollout_budget.turn_state(&key("a"), None, false), rolling(Adopting).idle(true));
+        assert!(rollout_budget.has_free_turn(&key("a")));
+    }
+
+    #[test]
     fn who_is_refused_to_adopt_keeps_others_from_it_and_itself_from_nothing() {
         let mut rollout_budget = of_one();
         rollout_budget.note(&key("a"), idle(Adopting));
@@ -482,16 +524,23 @@ mod tests {
         limit: usize,
         turns: BTreeMap<Key, RolloutTurn>,
         waiting: BTreeMap<Key, BudgetedRollout>,
+        suspended: BTreeSet<Key>,
     }
 
     impl Walked {
         fn note(&mut self, key: &Key, turn_state: TurnState) {
             self.turns.remove(key);
             self.waiting.remove(key);
+            self.suspended.remove(key);
             match turn_state {
                 TurnState::NotNeeded => {}
                 TurnState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
                 TurnState::Granted(turn) => drop(self.turns.insert(key.clone(), turn)),
+                TurnState::Suspended(turn) => {
+                    self.turns.insert(key.clone(), turn);
+                    self.waiting.insert(key.clone(), turn.cause);
+                    self.suspended.insert(key.clone());
+                }
             }
         }
 
@@ -510,7 +559,10 @@ mod tests {
 
         fn call_next(&mut self) -> Vec<Key> {
             let free = self.limit.saturating_sub(self.rolling(None));
-            let may = self.waiting.iter().filter(|(key, cause)| self.may_grant(key, **cause)).take(free);
+            let may = |(key, cause): &(&Key, &BudgetedRollout)| {
+                self.may_grant(key, **cause) || self.suspended.contains(*key)
+            };
+            let may = self.waiting.iter().filter(may).take(free);
             let called: Vec<Key> = may.map(|(key, _)| key.clone()).collect();
             self.waiting.retain(|key, _| !called.contains(key));
             called
@@ -529,6 +581,7 @@ mod tests {
             turn.prop_map(|(cause, stalled, idle)| {
                 TurnState::Granted(RolloutTurn { cause, stalled, idle })
             }),
+            cause().prop_map(|cause| TurnState::Granted(RolloutTurn::new(cause)).suspended()),
         ]
     }
 

@@ -88,7 +88,7 @@ fn adoption(
     }
     match rollout_budget.turn_state(key, Some(BudgetedRollout::Adoption), view.pods_are_back()) {
         TurnState::Granted(_) => AdoptionState::Begins,
-        TurnState::Waiting(_) | TurnState::NotNeeded => AdoptionState::Waits,
+        TurnState::Waiting(_) | TurnState::NotNeeded | TurnState::Suspended(_) => AdoptionState::Waits,
     }
 }
 
@@ -105,7 +105,7 @@ pub fn apply<'a>(
 ) -> BudgetedPlan<'a> {
     let adoption = adoption(view, spec, mounted_secrets, &present);
     let newest = || plan(desired::newest_children(view, spec, mounted_secrets));
-    let budgeted = by_turn(view, adoption, present, adoption.has_turn().then(newest));
+    let budgeted = by_turn(view, mounted_secrets, adoption, present, adoption.has_turn().then(newest));
     if budgeted.turn_state != TurnState::Waiting(BudgetedRollout::Secret) {
         return budgeted;
     }
@@ -117,7 +117,8 @@ pub fn apply<'a>(
 
 /// One of the plans, as far as the turn of the resource allows it.
 fn by_turn<'a>(
-    view: &View<'_>,
+    view: &View<'a>,
+    mounted_secrets: &MountedSecrets,
     adoption: AdoptionState,
     present: Plan<'a>,
     newest: Option<Plan<'a>>,
@@ -158,11 +159,16 @@ fn by_turn<'a>(
             BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
         (TurnState::Waiting(_), _) => BudgetedPlan { plan: waiting(view, present), turn_state },
+        // The turn may have been idle, or another operator's: whoever got one meanwhile goes on first.
+        (TurnState::Granted(_), _) if present.lets_pods_go(view) && !rollout_budget.has_free_turn(key) => {
+            let plan = present.keeping_pods(view, mounted_secrets);
+            BudgetedPlan { turn_state: turn_state.suspended(), plan }
+        }
         (TurnState::Granted(_), _) => {
             let plan = waits_for_answer(present);
             BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
-        (TurnState::NotNeeded, _) => BudgetedPlan { turn_state, plan: present },
+        (TurnState::NotNeeded | TurnState::Suspended(_), _) => BudgetedPlan { turn_state, plan: present },
     }
 }
 

@@ -22,7 +22,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::desired::meta;
-use super::rollout_budget::TurnState;
 use crate::api::MemcachedStatus;
 use crate::api::reason::Type;
 use crate::api::status::{BudgetedRollout, NEVER_OBSERVED};
@@ -55,10 +54,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
     let rollout = inputs.rollout.as_ref();
     let key = inputs.key;
     let reconciled_generation = if ended { Some(inputs.generation) } else { reconciled };
-    let turn_cause = match inputs.turn_state {
-        TurnState::Granted(turn) => Some(turn.cause),
-        TurnState::NotNeeded | TurnState::Waiting(_) => None,
-    };
+    let turn_cause = inputs.turn_state.on_record().map(|turn| turn.cause);
     MemcachedStatus {
         observed_generation: inputs.generation,
         reconciled_generation,

@@ -250,14 +250,16 @@ fn with_halt(message: String, inputs: &StatusInputs<'_>) -> String {
 
 /// Says that pods wait for a turn, and why they are to be replaced; `None` if they need not wait.
 fn awaited_turn(inputs: &StatusInputs<'_>) -> Option<String> {
-    let event = match inputs.turn_state {
-        TurnState::Waiting(BudgetedRollout::Secret) => "A Secret changed",
-        TurnState::Waiting(BudgetedRollout::Definition) => {
-            "What the stored spec means changed though nobody edited it"
-        }
-        TurnState::Waiting(BudgetedRollout::Adoption) | TurnState::NotNeeded | TurnState::Granted(_) => {
-            return None;
-        }
+    let (cause, begun) = match inputs.turn_state {
+        TurnState::Waiting(cause) => (cause, false),
+        TurnState::Suspended(turn) => (turn.cause, true),
+        TurnState::NotNeeded | TurnState::Granted(_) => return None,
+    };
+    let event = match cause {
+        BudgetedRollout::Secret => "A Secret changed",
+        BudgetedRollout::Definition => "What the stored spec means changed though nobody edited it",
+        BudgetedRollout::Adoption if begun => "The pods get a newer template",
+        BudgetedRollout::Adoption => return None,
     };
     Some(format!(
         "{event}; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"

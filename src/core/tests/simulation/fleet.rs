@@ -541,7 +541,9 @@ impl Fleet {
         self.hidden = hidden.into_iter().filter(|name| self.is_under_way(name)).collect();
         self.forget_late();
         self.remember_turned_back();
-        let counts = |(name, model): &(&String, &Model)| model.is_rolling() && !self.is_excused(name);
+        let counts = |(name, model): &(&String, &Model)| {
+            model.is_rolling() && !self.is_excused(name) && !self.is_suspended(name)
+        };
         let rolling = self.models.iter().filter(counts).count();
         assert!(rolling <= self.budget.limit, "{rolling} roll at once");
     }

@@ -343,6 +343,48 @@ fn a_cache_with_named_pods_that_cannot_go_on_for_now_takes_nobodys_turn_meanwhil
     }
 }
 
+/// Two caches of which one may roll for a Secret: the first has named pods and has replaced its first one, and the second, a
+/// Deployment, got the turn while the first could not go on.
+fn between_two_pods_while_another_rolls() -> Fleet {
+    let mut fleet = Fleet::of_both_kinds(&[true, false], 0);
+    fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
+    fleet.secrets().set_secret(Some(5));
+    while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
+        let goes_on = fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work);
+        assert!(goes_on, "it does not begin");
+    }
+    fleet.refuse_list(ChildKind::StatefulSet);
+    fleet.quiet();
+    assert_eq!((first(&mut fleet), fleet.rolling(), fleet.rollouts()), (1, 1, vec![1, 1]));
+    fleet
+}
+
+/// Whoever leads: what stands in the status does not say whose pods roll.
+#[test]
+fn a_cache_with_named_pods_that_could_not_go_on_needs_a_free_turn_before_its_next_pod_goes() {
+    let ends: [fn(&mut Fleet); 3] =
+        [|_| (), |fleet| fleet.restart(BudgetSettings { limit: 1, ..BUDGET }), Fleet::change_leader];
+    for end in ends {
+        let mut fleet = between_two_pods_while_another_rolls();
+        fleet.list(Watched::Child(ChildKind::StatefulSet));
+        end(&mut fleet);
+        fleet.quiet();
+        fleet.check();
+        assert_eq!((fleet.model("cache-00").partition(), fleet.rolling()), (2, 1), "another one rolls");
+        assert_eq!(fleet.turns(), [Some(BudgetedRollout::Secret); 2], "it goes on by it");
+        let conditions = &fleet.models["cache-00"].resource().status.conditions;
+        let says = |of: &str| conditions.iter().find(|it| it.type_ == of).map(|it| it.message.as_str());
+        assert_eq!(says("Progressing"), Some("Rollout held back: 1/3 replicas updated"));
+        let waits = "A Secret changed; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)";
+        assert_eq!(says("Reconciling"), Some(waits));
+        while fleet.hear() || fleet.ask() || fleet.model("cache-01").work() {}
+        assert_eq!(fleet.model("cache-00").partition(), 1, "its turn has come");
+        fleet.settle();
+        assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+        assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
+    }
+}
+
 /// The apply that lets the next pod go had no answer. It was stored, and no watch tells of it yet.
 #[test]
 fn a_cache_with_named_pods_keeps_its_turn_while_it_is_not_known_whether_its_next_pod_may_go() {

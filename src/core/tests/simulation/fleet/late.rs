@@ -21,6 +21,13 @@ impl Fleet {
         budget.turn(self.models[name].resource_key()).is_some_and(|turn| !turn.idle)
     }
 
+    /// Whether the next named pod of a resource waits until the leader lets it go, and its turn does not count until then.
+    pub(super) fn is_suspended(&self, name: &str) -> bool {
+        let budget = &self.operators[0].reconciler.world().rollout_budget;
+        let model = &self.models[name];
+        budget.turn(model.resource_key()).is_some_and(|turn| turn.idle) && model.stands_between_two_pods()
+    }
+
     /// Whether a resource rolls, or the leader may roll it.
     pub(super) fn is_under_way(&self, name: &str) -> bool {
         self.models[name].is_rolling() || self.has_turn(name)

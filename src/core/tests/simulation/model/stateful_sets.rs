@@ -221,6 +221,16 @@ impl Model {
         !(pods.values().all(is_back) || stays && pods.values().all(serves))
     }
 
+    /// Whether all named pods serve, those that may be replaced are new, and others are not.
+    pub(crate) fn stands_between_two_pods(&self) -> bool {
+        let Some(set) = self.set().map(Set::read) else { return false };
+        let pods = &self.named.pods;
+        let is_new = |pod: &NamedPod| pod.revision == set.update;
+        pods.values().all(|pod| pod.ready.is_some() && !pod.deleting)
+            && pods.range(set.partition.max(0)..).all(|(_, pod)| is_new(pod))
+            && !pods.values().all(is_new)
+    }
+
     /// Whether there is such a child.
     pub(crate) fn has(&self, kind: ChildKind) -> bool {
         self.children.contains_key(&kind)

@@ -138,9 +138,9 @@ fn plain(text: &str) -> Option<Claim> {
         | "Waiting for the Deployment to observe its newest spec" => Claim::Unobserved(kind),
         "Waiting for the last pods to become ready" => Claim::Starting,
         "Waiting for changes to children to be confirmed" => Claim::Pending(Vec::new()),
-        "A Secret changed" | "What the stored spec means changed though nobody edited it" => {
-            Claim::WaitsForTurn
-        }
+        "A Secret changed"
+        | "What the stored spec means changed though nobody edited it"
+        | "The pods get a newer template" => Claim::WaitsForTurn,
         _ if text.starts_with("the next pod waits until ") => Claim::Warming,
         _ if text.starts_with("pods are replaced once fewer other caches replace theirs") => {
             Claim::WaitsForTurn
