@@ -76,8 +76,20 @@ pub struct Shares {
     pub items: Option<i32>,
     /// Of their hit ratio, up to 100.
     pub hit_ratio: Option<i32>,
-    /// The sum of what earlier new pods lack, in percent of one old pod.
-    pub earlier_lack: Option<i32>,
+    /// What earlier new pods lack.
+    pub earlier_lack: EarlierLack,
+}
+
+/// What the new pods lack that were replaced before the one that is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EarlierLack {
+    /// Nobody has told yet.
+    #[default]
+    Unknown,
+    /// There are no such pods. What some lacked that were taken away since counts no more.
+    NoPods,
+    /// The sum, in percent of one old pod.
+    Percent(i32),
 }
 
 /// What this run knows of the pods of one cache. Lost with a restart, and then they are asked again.
@@ -161,7 +173,11 @@ impl AskedFigures {
         self.shares = Shares {
             items: last.and_then(|it| share_of_items(it, &older)),
             hit_ratio: last.and_then(hit_ratio),
-            earlier_lack: earlier_lack.filter(|_| !earlier.is_empty()),
+            earlier_lack: match earlier_lack {
+                _ if earlier.is_empty() => EarlierLack::NoPods,
+                Some(percent) => EarlierLack::Percent(percent),
+                None => EarlierLack::Unknown,
+            },
         };
     }
 
@@ -273,14 +289,14 @@ mod tests {
 
     /// One pod of the older template holds 100 items, and these were replaced before the last one.
     #[rstest]
-    #[case::none(&[], None)]
-    #[case::almost_full(&[97, 100], Some(0))]
-    #[case::some(&[80, 97], Some(17))]
-    #[case::all(&[0, 0], Some(194))]
-    #[case::one_that_has_more_makes_up_for_nothing(&[80, 900], Some(17))]
+    #[case::none(&[], EarlierLack::NoPods)]
+    #[case::almost_full(&[97, 100], EarlierLack::Percent(0))]
+    #[case::some(&[80, 97], EarlierLack::Percent(17))]
+    #[case::all(&[0, 0], EarlierLack::Percent(194))]
+    #[case::one_that_has_more_makes_up_for_nothing(&[80, 900], EarlierLack::Percent(17))]
     fn what_pods_that_were_replaced_before_lack_is_added_up(
         #[case] earlier: &[u64],
-        #[case] lack: Option<i32>,
+        #[case] lack: EarlierLack,
     ) {
         let mut answer = vec![figures("c-0", 100, 0, 0), figures("c-2", 60, 0, 0)];
         answer
@@ -299,17 +315,17 @@ mod tests {
             [old, PodFigures { misses: 1_000, ..last.clone() }, figures("c-3", 50, hits, misses)]
         };
         let lack = |answer: &[PodFigures]| after(&[&before, answer]).earlier_lack;
-        assert_eq!(lack(&read(900, 100)), Some(0));
-        assert_eq!(lack(&read(720, 280)), Some(17));
-        assert_eq!(lack(&read(9, 991)), Some(47), "it holds half");
-        assert_eq!(lack(&read(90, 9)), Some(47), "chance decides");
+        assert_eq!(lack(&read(900, 100)), EarlierLack::Percent(0));
+        assert_eq!(lack(&read(720, 280)), EarlierLack::Percent(17));
+        assert_eq!(lack(&read(9, 991)), EarlierLack::Percent(47), "it holds half");
+        assert_eq!(lack(&read(90, 9)), EarlierLack::Percent(47), "chance decides");
     }
 
     #[test]
     fn a_pod_that_the_cache_does_not_have_any_more_is_not_compared() {
         let pods = ["c-0", "c-2"].map(str::to_owned);
         let answer = [figures("c-0", 10, 0, 0), figures("c-2", 5, 0, 0), figures("c-3", 0, 0, 0)];
-        let expected = Shares { items: Some(50), ..Shares::default() };
+        let expected = Shares { items: Some(50), hit_ratio: None, earlier_lack: EarlierLack::NoPods };
         assert_eq!(after_asking(&pods, &[&answer]), expected);
     }
 

@@ -10,7 +10,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::pod_figures::Shares;
+use super::pod_figures::{EarlierLack, Shares};
 use crate::api::spec::Warmth;
 use crate::api::warming::Warming;
 
@@ -86,7 +86,11 @@ impl Wait {
         let Shares { items, hit_ratio, earlier_lack } = shares(&warming);
         warming.items_percent = items.or(warming.items_percent);
         warming.hit_ratio_percent = hit_ratio.or(warming.hit_ratio_percent);
-        warming.earlier_lack_percent = earlier_lack.or(warming.earlier_lack_percent);
+        match earlier_lack {
+            EarlierLack::Unknown => {}
+            EarlierLack::NoPods => warming.earlier_lack_percent = None,
+            EarlierLack::Percent(percent) => warming.earlier_lack_percent = Some(percent),
+        }
         Self { warming, warmth, state: WaitState::Running }
     }
 
@@ -160,11 +164,11 @@ mod tests {
     }
 
     fn shares(items: Option<i32>, hit_ratio: Option<i32>) -> Shares {
-        Shares { items, hit_ratio, earlier_lack: None }
+        Shares { items, hit_ratio, earlier_lack: EarlierLack::Unknown }
     }
 
     fn lacking(earlier_lack: i32) -> Shares {
-        Shares { items: Some(90), hit_ratio: Some(80), earlier_lack: Some(earlier_lack) }
+        Shares { items: Some(90), hit_ratio: Some(80), earlier_lack: EarlierLack::Percent(earlier_lack) }
     }
 
     #[rstest]

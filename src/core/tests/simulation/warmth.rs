@@ -110,6 +110,37 @@ fn a_wait_for_warmth_ends_with_its_time_also_where_no_pod_answers_and_the_operat
     simulation.model.check_converged();
 }
 
+/// The pods that were replaced first are too many by then, and lack nothing any more.
+#[test]
+fn what_pods_lack_that_are_gone_is_taken_off_no_other() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(WARM);
+    simulation.model.ask_for(5);
+    simulation.settle();
+    simulation.model.fill_pods(100);
+    simulation.model.change_spec(|spec| spec.memcached.get_or_insert_default().threads = Some(3));
+    run(&mut simulation);
+    for pod in ["cache-4", "cache-3"] {
+        assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some(pod));
+        simulation.model.fill_pods(40);
+        pass(&mut simulation, 305);
+    }
+    simulation.model.fill_pods(40);
+    pass(&mut simulation, 5);
+    let lack = |simulation: &Simulation| {
+        let warming = simulation.model.resource().status.warming.clone().unwrap();
+        (warming.pod, warming.earlier_lack_percent)
+    };
+    assert_eq!(lack(&simulation), ("cache-2".to_owned(), Some(114)));
+    simulation.model.ask_for(3);
+    pass(&mut simulation, 10);
+    assert_eq!(lack(&simulation), ("cache-2".to_owned(), None));
+    simulation.model.fill_pods(85);
+    pass(&mut simulation, 5);
+    assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some("cache-1"));
+}
+
 /// All that tell are as empty as the new one; the one that does not may hold all keys.
 #[test]
 fn a_pod_that_does_not_say_what_it_holds_is_not_taken_for_an_empty_one() {
