@@ -61,14 +61,21 @@ impl Readiness {
     }
 
     /// From when on the pod is taken for one that does not come back as it is. `None` of one that serves, and of one whose
-    /// node is away: that waits for a person, see docs/named-pods.md.
+    /// node is away: that waits for a person, see docs/named-pods.md. `noted`: when the operator first heard that it does not
+    /// serve. The clock of its node may be minutes behind the operator's.
     #[must_use]
-    pub fn is_given_up_at(self) -> Option<Timestamp> {
+    pub fn is_given_up_at(self, noted: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Ready | Self::NodeAway => None,
-            Self::NotReady { since } | Self::Empty { since } => since.checked_add(GIVEN_UP_AFTER).ok(),
+            Self::NotReady { since } | Self::Empty { since } => is_given_up_after(since.max(noted)),
         }
     }
+}
+
+/// From when on a pod is given up that does not serve, or is not there, since then.
+#[must_use]
+pub fn is_given_up_after(since: Timestamp) -> Option<Timestamp> {
+    since.checked_add(GIVEN_UP_AFTER).ok()
 }
 
 fn runs_memcached(container: &ContainerStatus) -> bool {
@@ -133,9 +140,11 @@ mod tests {
     fn a_pod_is_given_up_after_two_minutes_unless_its_node_is_away() {
         let end = Some(at("2026-01-01T00:02:00Z"));
         let since = at(MADE);
-        assert_eq!(Readiness::NotReady { since }.is_given_up_at(), end);
-        assert_eq!(Readiness::Empty { since }.is_given_up_at(), end);
-        assert_eq!(Readiness::Ready.is_given_up_at(), None);
-        assert_eq!(Readiness::NodeAway.is_given_up_at(), None);
+        assert_eq!(Readiness::NotReady { since }.is_given_up_at(since), end);
+        assert_eq!(Readiness::Empty { since }.is_given_up_at(since), end);
+        assert_eq!(Readiness::Ready.is_given_up_at(since), None);
+        assert_eq!(Readiness::NodeAway.is_given_up_at(since), None);
+        let by_another_clock = Readiness::NotReady { since: Timestamp::UNIX_EPOCH };
+        assert_eq!(by_another_clock.is_given_up_at(since), end, "two minutes of our own");
     }
 }

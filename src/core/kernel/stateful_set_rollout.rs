@@ -10,7 +10,7 @@
 //!
 //! While pods are being replaced it never goes up: a pod below the partition that dies comes back with the old template.
 //! It goes down by more than one for pods that were given up ([`Readiness::is_given_up_at`]): a pod that cannot become ready
-//! under the old template has to get the new one, wherever it stands. Those above it are then replaced one at a time, but
+//! under the old template, or be made, has to get the new one, wherever it stands. Those above it are then replaced one at a time, but
 //! without the wait for warmth. Where no pod may hold keys all are replaced. While no pod may be replaced, for want of a Secret or
 //! of the policy that guards them, the plan leaves the partition where it is, whatever is said here.
 
@@ -52,7 +52,7 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
 pub enum NextPod {
     /// The next pod may go when all are available.
     MayBeReplaced,
-    /// The pod that was replaced last is not warm yet, or another pod is being deleted.
+    /// The pod that was replaced last is not warm yet, or another pod is away or about to be.
     Waits,
 }
 
@@ -92,8 +92,8 @@ fn observed(live: &Live) -> Option<&SeenRollout> {
 pub struct UnreadyPod<'a> {
     /// The number in its name.
     pub number: i32,
-    /// The name of the revision of the template that it was made from.
-    pub revision: &'a str,
+    /// The name of the revision of the template that it was made from; `None` of one that is missing.
+    pub revision: Option<&'a str>,
     /// Whether keys are lost with it.
     pub may_hold_keys: bool,
     /// Whether it was waited for long enough.
@@ -101,17 +101,19 @@ pub struct UnreadyPod<'a> {
 }
 
 impl UnreadyPod<'_> {
-    /// Whether it was made from another template than the StatefulSet has.
+    /// Whether it was made from another template than the StatefulSet has, or would be.
     #[must_use]
     pub fn is_older(&self, seen: &SeenRollout) -> bool {
-        seen.revisions.as_ref().is_none_or(|revisions| revisions.update != self.revision)
+        let update = seen.revisions.as_ref().map(|revisions| revisions.update.as_str());
+        update.is_none() || update != self.revision
     }
 }
 
 /// Whether no pod has keys to lose. The only pod that serves may miss one probe, and still has its keys.
 fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>], asked: i32) -> bool {
     // Those that are too many are there for a moment longer than the status counts them, and go anyway.
-    let is_empty = |pod: &&UnreadyPod<'_>| pod.number < asked && !pod.may_hold_keys;
+    let is_there = |pod: &UnreadyPod<'_>| pod.number < asked && pod.revision.is_some();
+    let is_empty = |pod: &&UnreadyPod<'_>| is_there(pod) && !pod.may_hold_keys;
     let empty = unready.iter().filter(is_empty).count();
     seen.ready == 0 && i32::try_from(empty).is_ok_and(|empty| empty >= seen.replicas)
 }
@@ -197,15 +199,19 @@ mod tests {
     }
 
     const fn starting(number: i32, revision: &str) -> UnreadyPod<'_> {
-        UnreadyPod { number, revision, may_hold_keys: false, is_given_up: false }
+        UnreadyPod { number, revision: Some(revision), may_hold_keys: false, is_given_up: false }
     }
 
     const fn misses_probes(number: i32, revision: &str) -> UnreadyPod<'_> {
-        UnreadyPod { number, revision, may_hold_keys: true, is_given_up: false }
+        UnreadyPod { number, revision: Some(revision), may_hold_keys: true, is_given_up: false }
     }
 
     const fn given_up(number: i32, revision: &str) -> UnreadyPod<'_> {
-        UnreadyPod { number, revision, may_hold_keys: true, is_given_up: true }
+        UnreadyPod { number, revision: Some(revision), may_hold_keys: true, is_given_up: true }
+    }
+
+    const fn refused(number: i32) -> UnreadyPod<'static> {
+        UnreadyPod { number, revision: None, may_hold_keys: false, is_given_up: true }
     }
 
     #[rstest]
@@ -220,6 +226,9 @@ mod tests {
     #[case::an_older_pod_is_away(1, rollout(2, 2), &[], 1)]
     #[case::the_new_pod_was_given_up(2, rollout(1, 2), &[given_up(2, "new")], 2)]
     #[case::an_older_pod_was_given_up(2, rollout(1, 2), &[given_up(0, "old")], 0)]
+    #[case::an_older_pod_is_refused(2, SeenRollout { replicas: 2, ..rollout(0, 2) }, &[refused(0)], 0)]
+    #[case::the_new_pod_is_refused(2, SeenRollout { replicas: 2, ..rollout(0, 2) }, &[refused(2)], 2)]
+    #[case::a_pod_is_refused_and_another_has_keys(2, SeenRollout { replicas: 2, ..rollout(0, 0) }, &[refused(1), starting(2, "old"), misses_probes(0, "old")], 1)]
     #[case::an_older_pod_misses_probes(2, rollout(1, 2), &[misses_probes(0, "old")], 2)]
     #[case::an_older_pod_comes_back(2, rollout(1, 2), &[starting(0, "old")], 2)]
     #[case::nobody_has_keys(2, rollout(0, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]

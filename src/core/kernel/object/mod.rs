@@ -35,6 +35,20 @@ pub struct Key {
     pub name: String,
 }
 
+impl Key {
+    /// The pod of this number of the StatefulSet of this name.
+    #[must_use]
+    pub fn pod(&self, number: i32) -> Self {
+        Self { namespace: self.namespace.clone(), name: format!("{}-{number}", self.name) }
+    }
+
+    /// The number of this pod, where it is one of the StatefulSet of this name.
+    #[must_use]
+    pub fn number_of_pod(&self, stateful_set: &Self) -> Option<i32> {
+        self.name.strip_prefix(&stateful_set.name)?.strip_prefix('-')?.parse().ok()
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)

@@ -293,8 +293,8 @@ pub fn newest_children<'a>(
 fn next_pod(view: &View<'_>, spec: &Validated) -> NextPod {
     match view.warmth_wait(spec) {
         Some(wait) if !wait.is_over(view.now) => NextPod::Waits,
-        // Its set counts it as ready until it ends: two would be away at once.
-        _ if view.terminating_pods() > 0 => NextPod::Waits,
+        // Two would be away at once.
+        _ if view.lacks_pods() => NextPod::Waits,
         _ => NextPod::MayBeReplaced,
     }
 }

@@ -94,7 +94,8 @@ impl<'a> View<'a> {
     fn partition(&self, spec: &Validated, next_pod: NextPod) -> Partition {
         let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
         live.map_or(Partition::OF_NONE, |live| {
-            let unready: Vec<UnreadyPod<'_>> = self.unready_pods().map(|(pod, _)| pod).collect();
+            let unready = self.unready_pods().map(|(pod, _)| pod);
+            let unready: Vec<UnreadyPod<'_>> = unready.chain(self.refused_pods()).collect();
             let expected = self.replicas_to_apply(spec).unwrap_or_else(|| live.asked());
             stateful_set_rollout::partition(live, expected, &unready, next_pod)
         })

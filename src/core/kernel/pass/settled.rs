@@ -53,8 +53,7 @@ pub fn of_valid(
 /// When pods that keep a rollout waiting are no longer waited for.
 fn pods_are_given_up_at(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
     let rollout = view.our_workload().and_then(|live| live.rollout.as_deref());
-    let pods = rollout.filter(|rollout| is_rolling(rollout)).map(|_| view.unready_pods());
-    pods.into_iter().flatten().filter_map(|(_, pod)| pod.readiness.is_given_up_at())
+    rollout.filter(|rollout| is_rolling(rollout)).map(|_| view.pods_are_given_up_at()).into_iter().flatten()
 }
 
 /// What a pass leaves of a resource whose spec cannot be built from.

@@ -15,6 +15,7 @@ use crate::kernel::event::SeenPod;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
+use crate::kernel::pod_readiness::is_given_up_after;
 use crate::kernel::stateful_set_rollout::{self, UnreadyPod};
 use crate::kernel::status;
 use crate::kernel::warmth::{NewPod, Wait};
@@ -161,22 +162,53 @@ impl<'a> View<'a> {
     /// Pods of the StatefulSet that do not serve.
     pub fn unready_pods(&self) -> impl Iterator<Item = (UnreadyPod<'a>, &'a SeenPod)> + use<'a> {
         let (world, key, now) = (self.world, &self.resource.seen.key, self.now);
-        world.unready_pods_of(key).filter_map(move |seen| {
-            let number = seen.key.name.strip_prefix(&key.name)?.strip_prefix('-')?.parse().ok()?;
+        world.unready_pods_of(key).filter_map(move |(seen, noted)| {
             let pod = UnreadyPod {
-                number,
-                revision: seen.revision.as_deref()?,
+                number: seen.key.number_of_pod(key)?,
+                revision: Some(seen.revision.as_deref()?),
                 may_hold_keys: seen.readiness.may_hold_keys(),
-                is_given_up: seen.readiness.is_given_up_at().is_some_and(|at| at <= now),
+                is_given_up: seen.readiness.is_given_up_at(noted).is_some_and(|at| at <= now),
             };
             Some((pod, seen))
         })
     }
 
-    /// How many pods of the StatefulSet are being deleted, such as by a drain of its node.
+    /// Pods of the StatefulSet that are missing for so long that nobody makes them: they are refused.
+    pub fn refused_pods(&self) -> impl Iterator<Item = UnreadyPod<'a>> + use<'a> {
+        let counts_fewer = |live: &Live| live.rollout.as_ref().is_some_and(|it| it.replicas < live.asked());
+        let (lacks_any, now) = (self.our_workload().is_some_and(counts_fewer), self.now);
+        let refused = self.missing_pods().filter(move |(_, at)| lacks_any && *at <= now);
+        refused.map(|(number, _)| UnreadyPod {
+            number,
+            revision: None,
+            may_hold_keys: false,
+            is_given_up: true,
+        })
+    }
+
+    /// Pods that the StatefulSet asks for and that are missing, each with the time from which on it is given up.
+    fn missing_pods(&self) -> impl Iterator<Item = (i32, Timestamp)> + use<'a> {
+        let asked = self.our_workload().map_or(0, Live::asked);
+        let missing = self.world.missing_pods_of(&self.resource.seen.key);
+        let missing = missing.filter(move |(number, _)| *number < asked);
+        missing.filter_map(|(number, since)| Some((number, is_given_up_after(since)?)))
+    }
+
+    /// When pods of the StatefulSet are no longer waited for.
+    pub fn pods_are_given_up_at(&self) -> impl Iterator<Item = Timestamp> + use<'a> {
+        let unready = self.world.unready_pods_of(&self.resource.seen.key);
+        let unready = unready.filter_map(|(seen, noted)| seen.readiness.is_given_up_at(noted));
+        unready.chain(self.missing_pods().map(|(_, at)| at))
+    }
+
+    /// Whether a pod of the StatefulSet is away, or about to be, as by a drain of its node. Its set may not tell of that yet: it
+    /// counts a pod as ready until that ends, and its status comes later than the end. Who is missing for long is none that just ended.
     #[must_use]
-    pub fn terminating_pods(&self) -> i32 {
-        i32::try_from(self.world.terminating_pods_of(&self.resource.seen.key)).unwrap_or(i32::MAX)
+    pub fn lacks_pods(&self) -> bool {
+        let asked = self.our_workload().map_or(0, Live::asked);
+        self.world.terminating_pods_of(&self.resource.seen.key) > 0
+            || self.unready_pods().any(|(pod, _)| pod.number < asked)
+            || self.missing_pods().any(|(_, at)| self.now < at)
     }
 
     /// Whether a new generation announces the change of the template as an edit of the user: a generation newer than

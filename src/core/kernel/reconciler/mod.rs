@@ -206,8 +206,8 @@ impl Reconciler {
             }
             Event::Child(seen) => self.world.see_child(*seen).into_iter().collect(),
             Event::Secret(seen) => self.world.see_secret(seen),
-            Event::Pod(seen) => self.world.see_pod(seen).into_iter().collect(),
-            Event::Gone { kind, key } => self.world.gone(kind, &key),
+            Event::Pod(seen) => self.world.see_pod(seen, self.now).into_iter().collect(),
+            Event::Gone { kind, key } => self.world.gone(kind, &key, self.now),
             Event::Done { id, reply } => {
                 if let Some(pending) = self.pending_requests.remove(&id) {
                     self.replies().handle_reply(pending, reply, effects);
@@ -278,7 +278,7 @@ impl Reconciler {
 
     /// A list is complete. Returns the affected resources.
     fn end_list(&mut self, kind: Watched, scope: &Scope) -> BTreeSet<Key> {
-        let dirty = self.world.end_list(kind, scope);
+        let dirty = self.world.end_list(kind, scope, self.now);
         self.requeue_synced(scope);
         dirty
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::known_versions::{KnownVersions, Presence};
-use super::lists::{Authority, Lists, Moment};
+use super::lists::{Authority, Listing, Lists, Moment};
 use super::live::Live;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::orphan::LeftBehind;
@@ -35,9 +35,9 @@ pub struct World {
     pub resources: BTreeMap<Key, Box<Resource>>,
     /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
-    /// The pods that do not run, with why, and those of a StatefulSet that are not ready or are being deleted. Of the others
-    /// nothing is kept.
-    noted_pods: BTreeMap<Key, SeenPod>,
+    /// The pods that do not run, with why, and those of a StatefulSet that are not ready, are being deleted or are missing. Of the
+    /// others nothing is kept.
+    noted_pods: BTreeMap<Key, NotedPod>,
     /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
     /// The lists that are under way, and those that have been complete.
@@ -50,6 +50,49 @@ pub struct World {
     left_behind: LeftBehind,
     /// The kinds of children that cannot be listed, and why.
     unavailable: Vec<UnavailableKind>,
+}
+
+/// What is kept of a pod.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum NotedPod {
+    /// It is there.
+    There {
+        /// As it was seen last.
+        seen: SeenPod,
+        /// Since when it is known that it does not serve, where it does not.
+        noted: Timestamp,
+    },
+    /// It ended, or a list lacks it, and its StatefulSet has not made another one of this name yet.
+    Missing {
+        /// The resource.
+        instance: String,
+        /// Since when that is known.
+        since: Timestamp,
+    },
+}
+
+impl NotedPod {
+    const fn there(&self) -> Option<&SeenPod> {
+        match self {
+            Self::There { seen, .. } => Some(seen),
+            Self::Missing { .. } => None,
+        }
+    }
+
+    fn instance(&self) -> &str {
+        match self {
+            Self::There { seen, .. } => &seen.instance,
+            Self::Missing { instance, .. } => instance,
+        }
+    }
+
+    /// Since when it is known that this incarnation does not serve.
+    fn unready_since(&self, uid: &Uid) -> Option<Timestamp> {
+        match self {
+            Self::There { seen, noted } if seen.uid == *uid && is_unready(seen) => Some(*noted),
+            Self::There { .. } | Self::Missing { .. } => None,
+        }
+    }
 }
 
 /// A kind of child that cannot be listed.
@@ -187,7 +230,7 @@ impl World {
     }
 
     /// A list is complete: objects that it lacks are deleted. Returns the affected resources.
-    pub fn end_list(&mut self, kind: Watched, scope: &Scope) -> BTreeSet<Key> {
+    pub fn end_list(&mut self, kind: Watched, scope: &Scope, now: Timestamp) -> BTreeSet<Key> {
         // Who wins the lead does not wait for such a scope.
         let was_refused = kind == Watched::Memcached && self.lists.is_refused(kind, scope);
         let Some(listing) = self.lists.end(kind, scope) else { return BTreeSet::new() };
@@ -216,8 +259,11 @@ impl World {
         for (key, answered) in &gone {
             dirty.append(&mut match listing.left_before(*answered) {
                 true => self.doubt(kind, key),
-                false => self.gone(kind, key),
+                false => self.gone(kind, key, now),
             });
+        }
+        if kind == Watched::Pod {
+            dirty.append(&mut self.note_missing(scope, &listing, now));
         }
         if let Watched::Child(kind) = kind {
             self.left_behind.remove_lacking(kind, scope, |key| listing.lacks(key));
@@ -240,6 +286,22 @@ impl World {
             self.rollout_budget.regain_sight(scope);
         }
         dirty
+    }
+
+    /// Notes the pods that StatefulSets ask for and that a list of pods lacks. Returns their resources.
+    fn note_missing(&mut self, scope: &Scope, listing: &Listing, now: Timestamp) -> BTreeSet<Key> {
+        let asked = |it: &Resource| it.live(ChildKind::StatefulSet).map_or(0, Live::asked);
+        let pods = self
+            .resources
+            .range(scope.keys())
+            .flat_map(|(key, it)| (0..asked(it)).map(move |number| (key.clone(), key.pod(number))));
+        let is_missing = |(_, pod): &(Key, Key)| listing.lacks(pod) && !self.noted_pods.contains_key(pod);
+        let missing: Vec<(Key, Key)> = pods.filter(is_missing).collect();
+        for (resource, pod) in &missing {
+            let instance = resource.name.clone();
+            self.noted_pods.insert(pod.clone(), NotedPod::Missing { instance, since: now });
+        }
+        missing.into_iter().map(|(resource, _)| resource).collect()
     }
 
     /// The list lacks an object that an answer described after the request of the list had left: the object may have
@@ -428,11 +490,12 @@ impl World {
     }
 
     /// A pod was seen. Returns its resource, if what is noted of it is news.
-    pub fn see_pod(&mut self, mut seen: SeenPod) -> Option<Key> {
+    pub fn see_pod(&mut self, mut seen: SeenPod, now: Timestamp) -> Option<Key> {
         let authority = self.lists.note(Watched::Pod, &seen.key, Moment::default());
         let known = self.noted_pods.get(&seen.key);
         // An event without the deletion that we know of is from before it. A list is the truth, also after a restore of etcd.
-        let is_going = known.is_some_and(|it| it.uid == seen.uid && it.deleting);
+        let is_same = |it: &&SeenPod| it.uid == seen.uid;
+        let is_going = known.and_then(NotedPod::there).filter(is_same).is_some_and(|it| it.deleting);
         seen.deleting |= authority == Authority::Watch && is_going;
         let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
         // As nearly all pods.
@@ -444,25 +507,34 @@ impl World {
         // Another version alone is no news.
         let facts = |pod: &SeenPod| (pod.uid.clone(), pod.problem.clone(), pod.readiness, pod.deleting);
         let news = is_noted.then(|| facts(&seen));
+        let noted = known.and_then(|it| it.unready_since(&seen.uid)).unwrap_or(now);
         let before = match is_noted {
-            true => self.noted_pods.insert(key, seen),
+            true => self.noted_pods.insert(key, NotedPod::There { seen, noted }),
             false => self.noted_pods.remove(&key),
         };
-        (before.as_ref().map(facts) != news && self.resources.contains_key(&resource)).then_some(resource)
+        let is_back = matches!(before, Some(NotedPod::Missing { .. }));
+        let is_news = is_back || before.as_ref().and_then(NotedPod::there).map(facts) != news;
+        (is_news && self.resources.contains_key(&resource)).then_some(resource)
     }
 
     /// A pod was deleted by this operator: the watch tells later that it goes.
     pub fn mark_pod_terminating(&mut self, pod: &Key, uid: &Uid) {
-        if let Some(seen) = self.noted_pods.get_mut(pod).filter(|seen| seen.uid == *uid) {
+        if let Some(NotedPod::There { seen, .. }) = self.noted_pods.get_mut(pod)
+            && seen.uid == *uid
+        {
             seen.deleting = true;
         }
     }
 
     /// An object was deleted. Returns the affected resources, which include a deleted resource itself.
-    pub fn gone(&mut self, kind: Watched, key: &Key) -> BTreeSet<Key> {
+    pub fn gone(&mut self, kind: Watched, key: &Key, now: Timestamp) -> BTreeSet<Key> {
         match kind {
             Watched::Memcached => {
                 let Some(resource) = self.resources.remove(key) else { return BTreeSet::new() };
+                let missing = self.missing_pods_of(key).map(|(number, _)| key.pod(number));
+                for pod in missing.collect::<Vec<_>>() {
+                    self.noted_pods.remove(&pod);
+                }
                 self.rename_secrets(key, &secret_names(&resource.seen), &[]);
                 self.rollout_budget.forget(key);
                 for (kind, _) in resource.slots.iter().filter(|(_, slot)| slot.may_hold_orphan()) {
@@ -483,12 +555,26 @@ impl World {
                 }
                 _ => BTreeSet::new(),
             },
-            Watched::Pod => {
-                let pod = self.noted_pods.remove(key);
-                let resource = pod.map(|pod| Key { namespace: key.namespace.clone(), name: pod.instance });
-                resource.filter(|resource| self.resources.contains_key(resource)).into_iter().collect()
-            }
+            Watched::Pod => self.end_pod(key, now).into_iter().collect(),
         }
+    }
+
+    /// A pod is gone. Its StatefulSet makes another one of that name, unless it asks for fewer.
+    fn end_pod(&mut self, key: &Key, now: Timestamp) -> Option<Key> {
+        let pod = self.noted_pods.remove(key)?;
+        let resource = Key { namespace: key.namespace.clone(), name: pod.instance().to_owned() };
+        let known = self.resources.get(&resource)?;
+        let asked = known.live(ChildKind::StatefulSet).map_or(0, Live::asked);
+        let comes_back = key.number_of_pod(&resource).is_some_and(|number| number < asked);
+        let since = match pod {
+            NotedPod::There { seen, .. } => seen.revision.map(|_| now),
+            NotedPod::Missing { since, .. } => Some(since),
+        };
+        if let Some(since) = since.filter(|_| comes_back) {
+            let instance = resource.name.clone();
+            self.noted_pods.insert(key.clone(), NotedPod::Missing { instance, since });
+        }
+        Some(resource)
     }
 
     /// The resources in a namespace.
@@ -497,21 +583,45 @@ impl World {
         self.resources.range(first..).map(|(key, _)| key).take_while(move |key| key.namespace == namespace)
     }
 
-    /// The pods of the resource's StatefulSet that are not ready, by name.
+    /// The pods of the resource's StatefulSet that are not ready, by name, with the time since when that is known.
     pub fn unready_pods_of<'a, 'b>(
         &'a self,
         resource: &'b Key,
-    ) -> impl Iterator<Item = &'a SeenPod> + use<'a, 'b> {
-        self.noted_pods_of(resource).filter(|pod| is_unready(pod))
+    ) -> impl Iterator<Item = (&'a SeenPod, Timestamp)> + use<'a, 'b> {
+        self.noted_pods_of(resource).filter_map(|pod| match pod {
+            NotedPod::There { seen, noted } => is_unready(seen).then_some((seen, *noted)),
+            NotedPod::Missing { .. } => None,
+        })
+    }
+
+    /// The numbers of pods that a StatefulSet of this resource lacks, with the time since when that is known. It may ask for fewer by now.
+    pub fn missing_pods_of<'a, 'b>(
+        &'a self,
+        resource: &'b Key,
+    ) -> impl Iterator<Item = (i32, Timestamp)> + use<'a, 'b> {
+        self.noted_by_key(resource).filter_map(|(key, pod)| match pod {
+            NotedPod::Missing { since, .. } => Some((key.number_of_pod(resource)?, *since)),
+            NotedPod::There { .. } => None,
+        })
     }
 
     /// How many pods of the resource's StatefulSet are being deleted.
     #[must_use]
     pub fn terminating_pods_of(&self, resource: &Key) -> usize {
-        self.noted_pods_of(resource).filter(|pod| goes(pod)).count()
+        self.noted_pods_of(resource).filter_map(NotedPod::there).filter(|pod| goes(pod)).count()
     }
 
-    fn noted_pods_of<'a, 'b>(&'a self, resource: &'b Key) -> impl Iterator<Item = &'a SeenPod> + use<'a, 'b> {
+    fn noted_pods_of<'a, 'b>(
+        &'a self,
+        resource: &'b Key,
+    ) -> impl Iterator<Item = &'a NotedPod> + use<'a, 'b> {
+        self.noted_by_key(resource).map(|(_, pod)| pod)
+    }
+
+    fn noted_by_key<'a, 'b>(
+        &'a self,
+        resource: &'b Key,
+    ) -> impl Iterator<Item = (&'a Key, &'a NotedPod)> + use<'a, 'b> {
         // Most of the time every pod runs.
         let any = (!self.noted_pods.is_empty()).then(|| {
             let mut prefix = format!("{}-", resource.name);
@@ -519,9 +629,9 @@ impl World {
             let first = Key { namespace: resource.namespace.clone(), name: prefix.clone() };
             let is_next =
                 move |key: &Key| key.namespace == resource.namespace && key.name.starts_with(&prefix);
-            self.noted_pods.range(first..).take_while(move |(key, _)| is_next(key)).map(|(_, pod)| pod)
+            self.noted_pods.range(first..).take_while(move |(key, _)| is_next(key))
         });
-        any.into_iter().flatten().filter(|pod| pod.instance == resource.name)
+        any.into_iter().flatten().filter(|(_, pod)| pod.instance() == resource.name)
     }
 
     /// The first pod of a resource, by name, that does not run.
@@ -529,7 +639,7 @@ impl World {
     pub fn failing_pod<'a>(&'a self, resource: &Key) -> Option<FailingPod<'a>> {
         let failing =
             |pod: &'a SeenPod| Some(FailingPod { name: &pod.key.name, problem: pod.problem.as_deref()? });
-        self.noted_pods_of(resource).find_map(failing)
+        self.noted_pods_of(resource).filter_map(NotedPod::there).find_map(failing)
     }
 }
 
@@ -588,19 +698,19 @@ mod tests {
         };
         let mut world = World::default();
         let going = |world: &World| world.terminating_pods_of(&key("x"));
-        world.see_pod(pod("u"));
+        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
         world.mark_pod_terminating(&key("x-0"), &Uid::from("another"));
         assert_eq!(going(&world), 0);
         world.mark_pod_terminating(&key("x-0"), &Uid::from("u"));
         assert_eq!(going(&world), 1);
-        world.see_pod(pod("u"));
+        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
         assert_eq!(going(&world), 1);
         let scope = Scope::All;
         world.lists.begin(Watched::Pod, scope);
-        world.see_pod(pod("u"));
+        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
         assert_eq!(going(&world), 0, "etcd was restored");
         world.mark_pod_terminating(&key("x-0"), &Uid::from("u"));
-        world.see_pod(pod("the next of this name"));
+        world.see_pod(pod("the next of this name"), Timestamp::UNIX_EPOCH);
         assert_eq!(going(&world), 0);
     }
 

@@ -86,6 +86,65 @@ fn a_pod_whose_turn_has_come_is_not_deleted_with_its_keys_while_the_next_one_wou
     simulation.model.check_converged();
 }
 
+/// A node is drained, and the status of the StatefulSet is of before: it counts the pod that ended as ready.
+#[test]
+fn the_next_named_pod_waits_for_one_that_ended_before_its_set_tells_of_that() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    replace_the_last_pod(&mut simulation);
+    simulation.model.lose_pod(0);
+    while let Some(event) = simulation.model.next_event_of(Watched::Pod) {
+        simulation.step(event);
+    }
+    answer_all(&mut simulation);
+    simulation.model.end_pods();
+    answer_all(&mut simulation);
+    assert_eq!(simulation.model.partition(), 2);
+    run(&mut simulation);
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
+
+/// The clock of its node is behind. It comes back within a minute.
+#[test]
+fn a_pod_that_misses_probes_by_another_clock_is_waited_for_all_the_same() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    replace_the_last_pod(&mut simulation);
+    let by_its_node = simulation.now - SignedDuration::from_mins(3);
+    simulation.model.sicken_at(0, by_its_node);
+    simulation.requested.clear();
+    pass(&mut simulation, 60);
+    let deleted = simulation.requested.iter().any(|it| it == "delete Pod");
+    assert_eq!((simulation.model.partition(), deleted), (2, false), "{:?}", simulation.requested);
+    simulation.model.cure_pods();
+    run(&mut simulation);
+    simulation.model.check_converged();
+}
+
+/// A policy came after the pods, and the user corrects the spec. Kubernetes tries to make the pod that is missing before it
+/// replaces any.
+#[rstest]
+#[case::the_same_operator_goes_on(false)]
+#[case::another_one_leads_by_then(true)]
+fn a_named_pod_that_is_refused_gets_the_template_that_is_not(#[case] restarts: bool) {
+    let mut simulation = edited(NAMED, NAMED);
+    run(&mut simulation);
+    simulation.model.refuse_pods();
+    simulation.model.lose_pod(0);
+    run(&mut simulation);
+    assert_eq!(simulation.model.ready_pods(ChildKind::StatefulSet), 2);
+    simulation.model.edit(NAMED + 1);
+    run(&mut simulation);
+    if restarts {
+        simulation.restart();
+        run(&mut simulation);
+    }
+    assert_eq!((simulation.model.partition(), simulation.model.pods_of_the_new_template()), (2, 0));
+    pass(&mut simulation, 125);
+    run(&mut simulation);
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
+
 /// Until nothing happens but by time; whatever the operator asks for with these words is refused.
 fn run_without(simulation: &mut Simulation, refused: &str) {
     loop {

@@ -37,6 +37,8 @@ pub(crate) struct NamedPods {
     lost: BTreeSet<i32>,
     /// The one whose memcached tells nothing.
     silent: Option<i32>,
+    /// The template of which nobody may make a pod.
+    refused: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -279,8 +281,26 @@ impl Model {
 
     /// A container beside memcached ends again and again. The pod has its keys, and is not ready until it is cured.
     pub(crate) fn sicken(&mut self, number: i32) {
-        let pod = NamedPod { ready: None, unready: self.now, sick: true, ..self.named.pods[&number].clone() };
+        self.sicken_at(number, self.now);
+    }
+
+    /// The same, by the clock of its node.
+    pub(crate) fn sicken_at(&mut self, number: i32, unready: Timestamp) {
+        let pod = NamedPod { ready: None, unready, sick: true, ..self.named.pods[&number].clone() };
         self.put_pod(number, Some(pod));
+    }
+
+    /// The kubelet ends the pods that are being deleted. The controller has not looked yet.
+    pub(crate) fn end_pods(&mut self) {
+        let ending = self.named.pods.iter().filter(|(_, pod)| pod.deleting).map(|(number, _)| *number);
+        for number in ending.collect::<Vec<_>>() {
+            self.put_pod(number, None);
+        }
+    }
+
+    /// A policy refuses pods of the template that all pods have.
+    pub(crate) fn refuse_pods(&mut self) {
+        self.named.refused = Some(self.named.current.clone());
     }
 
     /// All containers run again.
@@ -402,6 +422,9 @@ impl Model {
             for number in missing {
                 let is_new = number >= set.partition || set.update == self.named.current;
                 let revision = if is_new { &set.update } else { &self.named.current }.clone();
+                if self.named.refused.as_ref() == Some(&revision) {
+                    continue;
+                }
                 let pod = self.new_pod(number, revision);
                 self.put_pod(number, Some(pod));
             }
@@ -502,9 +525,13 @@ impl Model {
             |pod: &NamedPod| pod.is_given_up(self.now) && (brings_another || pod.revision != set.update);
         let lowest_lost = pods.iter().find(|(_, pod)| is_lost(pod)).map(|(number, _)| *number);
         let nobody_has_keys = pods.values().all(|pod| !pod.runs);
-        let may_go = nobody_has_keys || lowest_lost.is_some_and(|number| number <= after);
+        let is_refused = |number: &i32| !pods.contains_key(number) && self.named.refused.is_some();
+        let lowest_refused = (0..set.wanted).find(is_refused);
+        let may_be_lost = lowest_lost.into_iter().chain(lowest_refused).min();
+        let may_go = nobody_has_keys || may_be_lost.is_some_and(|number| number <= after);
         if after < before.min(last) && !may_go {
-            let all_serve = pods.values().all(|pod| pod.ready.is_some());
+            let serves = |number| pods.get(&number).is_some_and(|pod| pod.ready.is_some());
+            let all_serve = (0..set.wanted).all(serves) && pods.values().all(|pod| pod.ready.is_some());
             assert!(after == before - 1 && all_serve, "{before} to {after} with {pods:?}");
             assert!(self.are_warm_from(before), "{before} to {after} with {pods:?}");
         }

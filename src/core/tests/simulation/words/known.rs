@@ -100,7 +100,7 @@ impl<'a> Known<'a> {
             let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
             live.partition.is_some_and(|at| at != HELD) && self.available() < asked
         });
-        lacks_pods || view.terminating_pods() > 0 || spec.is_some_and(is_warming)
+        lacks_pods || view.lacks_pods() || spec.is_some_and(is_warming)
     }
 
     /// Whether neither the workload's own controller nor an autoscaler has anything to do, and the operator waits for no pod. An
