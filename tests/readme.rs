@@ -67,6 +67,7 @@ fn the_status_is_what_the_operator_writes() {
             seen,
             observed: true,
             asked: replicas,
+            kept: 0,
             carries_template: true,
             held_back: false,
         }),

@@ -70,7 +70,7 @@ static KEY: LazyLock<Key> = LazyLock::new(|| Key { namespace: "shop".into(), nam
 /// Two pods in this state, by the Deployment's counters.
 fn pods(updated: i32, ready: i32) -> RolloutProgress {
     let seen = SeenRollout { replicas: 2, updated, ready, available: ready, ..SeenRollout::default() };
-    RolloutProgress { seen, observed: true, asked: 2, carries_template: true, held_back: false }
+    RolloutProgress { seen, observed: true, asked: 2, kept: 0, carries_template: true, held_back: false }
 }
 
 /// Generation 1, two pods, all well.
