@@ -20,7 +20,7 @@ fn exporter(cpu: &str) -> Value {
     json!({"monitoring": {"enabled": true, "exporterResources": {"requests": {"cpu": cpu}}}})
 }
 
-fn context(capabilities: Value) -> Value {
+fn context(capabilities: &Value) -> Value {
     json!({"security": {"containerSecurityContext": {"runAsUser": 7, "capabilities": capabilities}}})
 }
 
@@ -28,7 +28,7 @@ fn context(capabilities: Value) -> Value {
 #[case::memory_and_a_half(resources("500m", "1Gi"), resources("0.5", "1024Mi"))]
 #[case::a_thousandth(resources("1", "1Gi"), resources("1000m", "1073741824"))]
 #[case::of_the_exporter(exporter("500m"), exporter("0.5"))]
-#[case::an_empty_list(context(json!({})), context(json!({"add": []})))]
+#[case::an_empty_list(context(&json!({})), context(&json!({"add": []})))]
 fn a_spec_that_says_the_same_in_other_words_replaces_no_pod(
     #[case] stored: Value,
     #[case] sent: Value,
