@@ -13,8 +13,9 @@
 //! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. Where it is unknown whether
 //! the apply was stored (no answer, or an error of the API server or of a webhook) the turn counts. The turn of a StatefulSet
 //! between two pods is idle also while a Secret is missing or StatefulSets may not be listed; it counts again as soon as the
-//! next pod goes, and for that a free one is needed again. The turn is suspended until there is one: it stays on record, takes
-//! nobody's place, and the resource is looked at again when a turn ends. A resource that adopts a newer template and stalls or is refused blocks all further adoptions.
+//! next pod goes, and for that a free one is needed again. The turn is suspended until there is one: it stays on record,
+//! takes nobody's place, and the resource is looked at again when a turn ends. A resource that adopts a newer template and
+//! stalls or is refused blocks all further adoptions.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
@@ -69,7 +70,8 @@ pub struct RolloutBudget {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     out_of_sight: BTreeSet<Scope>,
     turns: Turns,
-    /// Resources that wait and have not been queued again, but for those that wait to adopt. A turn that is suspended waits here too.
+    /// Resources that wait and have not been queued again, but for those that wait to adopt. A turn that is suspended waits
+    /// here too.
     waiting: BTreeMap<Key, BudgetedRollout>,
     /// Resources that wait to adopt: while adoption is halted, nobody looks at them.
     #[serde(default)]
@@ -163,7 +165,8 @@ pub enum TurnState {
 }
 
 impl TurnState {
-    /// Notes whether the rollout waits for a person. A turn that is idle counts as stalled, but for one that only waits for others.
+    /// Notes whether the rollout waits for a person. A turn that is idle counts as stalled, but for one that only waits for
+    /// others.
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {

@@ -10,9 +10,9 @@
 //!
 //! While pods are being replaced it never goes up: a pod below the partition that dies comes back with the old template.
 //! It goes down by more than one for pods that were given up ([`Readiness::is_given_up_at`]): a pod that cannot become ready
-//! under the old template, or be made, has to get the new one, wherever it stands. Those above it are then replaced one at a time, but
-//! without the wait for warmth. Where no pod may hold keys all are replaced. While no pod may be replaced, for want of a Secret or
-//! of the policy that guards them, the plan leaves the partition where it is, whatever is said here.
+//! under the old template, or be made, has to get the new one, wherever it stands. Those above it are then replaced one at a
+//! time, but without the wait for warmth. Where no pod may hold keys all are replaced. While no pod may be replaced, for want
+//! of a Secret or of the policy that guards them, the plan leaves the partition where it is, whatever is said here.
 
 use super::desired::partition::{HELD, Partition};
 use super::event::{SeenRevisions, SeenRollout};

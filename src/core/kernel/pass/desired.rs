@@ -288,8 +288,8 @@ pub fn newest_children<'a>(
     DesiredChildren::for_newest_revision(intent, live)
 }
 
-/// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available. The plan keeps all pods where none
-/// may be replaced at all.
+/// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available. The plan keeps all pods where
+/// none may be replaced at all.
 fn next_pod(view: &View<'_>, spec: &Validated) -> NextPod {
     match view.warmth_wait(spec) {
         Some(wait) if !wait.is_over(view.now) => NextPod::Waits,

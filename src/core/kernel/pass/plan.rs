@@ -44,8 +44,8 @@ pub enum Replacement {
 }
 
 impl Replacement {
-    /// Whatever a new pod is made for, it mounts the Secrets as they are now, and the policy that the spec asks for has to guard it.
-    /// While a Secret is missing, those that do not serve may go. `guarded`: no NetworkPolicy is about to be made.
+    /// Whatever a new pod is made for, it mounts the Secrets as they are now, and the policy that the spec asks for has to
+    /// guard it. While a Secret is missing, those that do not serve may go. `guarded`: no NetworkPolicy is about to be made.
     fn new(view: &View<'_>, mounted_secrets: &MountedSecrets, guarded: bool) -> Self {
         let waits_for_secret = !mounted_secrets.missing.is_empty() && view.serves();
         match guarded && mounted_secrets.invalid.is_empty() && !waits_for_secret {

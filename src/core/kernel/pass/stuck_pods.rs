@@ -3,7 +3,8 @@
 //! sent and for the status.
 //!
 //! A pod without keys goes at once: nothing is lost with it. One whose memcached runs is given time to become ready, because
-//! it serves its keys again then until its turn comes. While a new pod would not start none is deleted: nothing would come of it.
+//! it serves its keys again then until its turn comes. While a new pod would not start none is deleted: nothing would come of
+//! it.
 
 use super::mounted_secrets::MountedSecrets;
 use super::plan::{Plan, Replacement};

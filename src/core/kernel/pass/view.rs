@@ -201,8 +201,9 @@ impl<'a> View<'a> {
         unready.chain(self.missing_pods().map(|(_, at)| at))
     }
 
-    /// Whether a pod of the StatefulSet is away, or about to be, as by a drain of its node. Its set may not tell of that yet: it
-    /// counts a pod as ready until that ends, and its status comes later than the end. Who is missing for long is none that just ended.
+    /// Whether a pod of the StatefulSet is away, or about to be, as by a drain of its node. Its set may not tell of that yet:
+    /// it counts a pod as ready until that ends, and its status comes later than the end. Who is missing for long is none
+    /// that just ended.
     #[must_use]
     pub fn lacks_pods(&self) -> bool {
         let asked = self.our_workload().map_or(0, Live::asked);

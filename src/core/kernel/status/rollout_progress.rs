@@ -28,8 +28,8 @@ pub struct RolloutProgress {
     /// Whether its template is the one that is desired now.
     pub carries_template: bool,
     /// Whether a change of the workload, or of the autoscaler that sets its number of pods, is held back: the resource
-    /// is paused or invalid, waits for a turn, or the last request failed. Or no further pod of a StatefulSet may be replaced: a
-    /// Secret is missing, or what guards the pods.
+    /// is paused or invalid, waits for a turn, or the last request failed. Or no further pod of a StatefulSet may be
+    /// replaced: a Secret is missing, or what guards the pods.
     pub held_back: bool,
 }
 

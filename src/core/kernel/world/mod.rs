@@ -35,8 +35,8 @@ pub struct World {
     pub resources: BTreeMap<Key, Box<Resource>>,
     /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
-    /// The pods that do not run, with why, and those of a StatefulSet that are not ready, are being deleted or are missing. Of the
-    /// others nothing is kept.
+    /// The pods that do not run, with why, and those of a StatefulSet that are not ready, are being deleted or are missing.
+    /// Of the others nothing is kept.
     noted_pods: BTreeMap<Key, NotedPod>,
     /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
@@ -594,7 +594,8 @@ impl World {
         })
     }
 
-    /// The numbers of pods that a StatefulSet of this resource lacks, with the time since when that is known. It may ask for fewer by now.
+    /// The numbers of pods that a StatefulSet of this resource lacks, with the time since when that is known. It may ask for
+    /// fewer by now.
     pub fn missing_pods_of<'a, 'b>(
         &'a self,
         resource: &'b Key,

@@ -1,5 +1,5 @@
-//! Named pods whose next one may not go though nobody edits: their Secret is missing or refused, or the policy that guards them
-//! is. What stays then, also where a pod is lost meanwhile, and what the status says.
+//! Named pods whose next one may not go though nobody edits: their Secret is missing or refused, or the policy that guards
+//! them is. What stays then, also where a pod is lost meanwhile, and what the status says.
 
 use jiff::SignedDuration;
 use memcached_operator_core::kernel::effect::Effect;

@@ -103,8 +103,8 @@ impl<'a> Known<'a> {
         lacks_pods || view.lacks_pods() || spec.is_some_and(is_warming)
     }
 
-    /// Whether neither the workload's own controller nor an autoscaler has anything to do, and the operator waits for no pod. An
-    /// autoscaler has where the Deployment asks for another number than it would.
+    /// Whether neither the workload's own controller nor an autoscaler has anything to do, and the operator waits for no pod.
+    /// An autoscaler has where the Deployment asks for another number than it would.
     pub(super) fn is_still(&self) -> bool {
         !self.moves() && self.wanted().is_some() && !self.waits_for_pods()
     }
