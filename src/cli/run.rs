@@ -16,6 +16,7 @@ use crate::kernel::object::Scope;
 use crate::kernel::reconciler::{DEFAULT_MAX_IN_FLIGHT, Settings};
 use crate::kernel::rollout_budget::{Adoption, BudgetSettings, DEFAULT_LIMIT};
 use crate::shell::admin::Loopback;
+use crate::shell::clock::Clock;
 use crate::shell::leader::{self, Election, elector};
 use crate::shell::secure_metrics::certificate::Source;
 use crate::shell::{self, Ended, Options, journal, secure_metrics};
@@ -258,6 +259,7 @@ async fn options(args: Args) -> anyhow::Result<Options> {
             certificate: secure_metrics_certificate.map_or(Source::SelfMade, Source::Folder),
         }),
         election,
+        clock: Clock::start(),
         settings: Settings {
             max_in_flight: max_in_flight.into(),
             rollout_budget: budget,

@@ -75,6 +75,8 @@ pub struct Options {
     pub secure_metrics: Option<secure_metrics::Options>,
     /// The leader election, where several operators run.
     pub election: Option<Election>,
+    /// What the time of each event is read from.
+    pub clock: Clock,
     /// The kernel's settings, with the namespaces that it works in.
     pub settings: Settings,
 }
@@ -106,6 +108,9 @@ pub enum RunError {
     /// The election's task panicked, which its log line shows. A new process may be elected.
     #[error("the leader election ended, which is a defect; please report this")]
     ElectionEnded,
+    /// The times that this process has learnt are wrong for good. A new one learns the right ones, and writes nothing for that.
+    #[error("the machine's clock was set back by more than five minutes: a new process goes by its new time")]
+    ClockSetBack,
 }
 
 /// How the operator ended.
@@ -143,7 +148,7 @@ pub async fn run(
     options: Options,
     signals: mpsc::Receiver<()>,
 ) -> Result<Ended, RunError> {
-    let Options { journal, journal_page, secure_metrics, election, settings } = options;
+    let Options { journal, journal_page, secure_metrics, election, clock, settings } = options;
     let scopes: Vec<Scope> = settings.scopes.iter().cloned().collect();
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
@@ -165,7 +170,7 @@ pub async fn run(
     let election = election.map(|election| election.metered(&metrics));
     let campaign = election.as_ref().map(|election| Campaign::start(election, &gates));
     let work = election.map_or_else(|| client.clone(), |election| election.work());
-    let operator = Operator::new(&work, Parts { reconciler, journal, metrics, gates });
+    let operator = Operator::new(&work, Parts { reconciler, journal, metrics, gates, clock });
     operator.run(&client, Calls { scopes, campaign, pings: inbox, signals }).await
 }
 
@@ -183,12 +188,12 @@ struct Parts {
     journal: Journal,
     metrics: Arc<Metrics>,
     gates: Gates,
+    clock: Clock,
 }
 
 /// The main loop's state.
 struct Operator {
     parts: Parts,
-    clock: Clock,
     executor: Executor,
     publisher: Publisher,
     sink: WatchSink,
@@ -208,7 +213,6 @@ impl Operator {
         let (missing_kinds, [relist_resources, relist_all]) =
             (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
         Self {
-            clock: Clock::start(),
             executor: Executor::new(work.clone(), sender.clone()),
             publisher: Publisher::spawn(work.clone(), Arc::clone(&parts.metrics)),
             sink: WatchSink {
@@ -244,6 +248,9 @@ impl Operator {
                 leading = changed(&mut campaign) => self.lead(leading.ok_or(RunError::ElectionEnded)?),
                 () = self.handle_next(&mut pings) => {}
             }
+            if self.parts.clock.is_far_ahead() {
+                return Err(RunError::ClockSetBack);
+            }
         }
         tracing::info!(in_flight = self.in_flight, "ending: no new work, requests under way may finish");
         watches.shutdown().await;
@@ -268,7 +275,7 @@ impl Operator {
 
     /// Handles one event, wake-up or ping. May be dropped and called again: nothing is lost.
     async fn handle_next(&mut self, pings: &mut mpsc::Receiver<Ping>) {
-        let wake = self.wake.map(|time| self.clock.until(time));
+        let wake = self.wake.map(|time| self.parts.clock.until(time));
         tokio::select! {
             Some(event) = self.events.recv() => self.step(event),
             () = sleep(wake.unwrap_or_default()), if wake.is_some() => {
@@ -282,7 +289,7 @@ impl Operator {
 
     /// Steps the kernel with one event, and carries out the effects.
     fn step(&mut self, event: Event) {
-        let at = self.clock.now();
+        let at = self.parts.clock.now();
         let leads_then = self.handover.observe(&event);
         self.take_note(&event);
         let entry = Entry::new(at, &event);

@@ -43,7 +43,7 @@ fn page() -> String {
     fs::read_to_string(repository().join("docs/clients.md")).unwrap()
 }
 
-/// The Python in which `make test` installs `e2e/clients/requirements.txt`.
+/// The Python in which `make test` installs the libraries that the text files of `e2e/clients` name.
 fn python(arguments: &[&str]) -> Command {
     let python = repository().join("target/clients/bin/python");
     assert!(python.exists(), "no client libraries: run `scripts/prerequisites tests`");

@@ -9,8 +9,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use http::Response;
+use jiff::SignedDuration;
 use memcached_operator::cli::replay::replay;
 use memcached_operator::kernel::reconciler::Settings;
+use memcached_operator::shell::clock::{Clock, wall_clock};
 use memcached_operator::shell::leader::{self, Election};
 use memcached_operator::shell::secure_metrics::certificate::Source;
 use memcached_operator::shell::{self, Ended, Options, RunError, client, journal, secure_metrics};
@@ -123,6 +125,7 @@ async fn lease(cluster: &Cluster, request: Request) -> Response<Body> {
 struct How {
     lease: Option<leader::Options>,
     secure_metrics: Option<secure_metrics::Options>,
+    clock: Option<Clock>,
 }
 
 /// The duration of a Lease, in seconds: that of the chart, and the shortest one, for tests without a Lease, who wait for so long
@@ -153,7 +156,7 @@ impl Operator {
         Self::against(serving(cluster).await, How { lease, ..How::default() }).await
     }
 
-    async fn against(server: SocketAddr, How { lease, secure_metrics }: How) -> Self {
+    async fn against(server: SocketAddr, How { lease, secure_metrics, clock }: How) -> Self {
         let directory = TempDir::new().unwrap();
         let kubeconfig = directory.path().join("kubeconfig");
         let config = json!({
@@ -175,6 +178,7 @@ impl Operator {
             journal_page: None,
             secure_metrics,
             election,
+            clock: clock.unwrap_or_else(Clock::start),
             settings: Settings::default(),
         };
         let client = client::connect(Some(&kubeconfig)).await.unwrap();
@@ -251,6 +255,25 @@ async fn it_is_ready_once_it_has_seen_everything_and_ends_cleanly() {
     for agent in cluster.agents.lock().unwrap().iter() {
         assert_eq!(agent, concat!("memcached-operator/", env!("CARGO_PKG_VERSION")));
     }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_far_ends_it_so_that_a_new_process_has_the_right_time() {
+    static IS_AHEAD: AtomicBool = AtomicBool::new(true);
+    let wall = || match IS_AHEAD.load(Ordering::Relaxed) {
+        true => wall_clock() + SignedDuration::from_hours(24 * 120),
+        false => wall_clock(),
+    };
+    let how = How { clock: Some(Clock::by(wall)), ..How::default() };
+    let operator = Operator::against(serving(&Arc::default()).await, how).await;
+    operator.page("/readyz", |status, _| status == 200).await;
+
+    IS_AHEAD.store(false, Ordering::Relaxed);
+    // The next event of any kind; its answer may not come.
+    let admin = operator.admin;
+    tokio::spawn(async move { get(admin, "/livez").await });
+    let ended = timeout(SOON, operator.ended).await.expect("it ends").unwrap();
+    assert!(matches!(ended, Err(RunError::ClockSetBack)), "{ended:?}");
 }
 
 #[tokio::test]
@@ -354,7 +377,7 @@ async fn a_follower_too_serves_secure_metrics_beside_plain_probes() {
     // The port is free again when it is taken. Of an address of its own, where nobody else takes it.
     let listen = TcpListener::bind("127.0.0.5:0").await.unwrap().local_addr().unwrap();
     let secure_metrics = Some(secure_metrics::Options { listen, certificate: Source::SelfMade });
-    let how = How { lease: Some(lease_options(SHORT)), secure_metrics };
+    let how = How { lease: Some(lease_options(SHORT)), secure_metrics, ..How::default() };
     let operator = Operator::against(serving(&cluster).await, how).await;
     operator.page("/readyz", |status, _| status == 200).await;
     assert_eq!(get(operator.admin, "/metrics").await.0, 404);
@@ -370,7 +393,7 @@ async fn an_address_of_secure_metrics_that_is_taken_is_named() {
     let listen = listener.local_addr().unwrap();
     let secure_metrics = Some(secure_metrics::Options { listen, certificate: Source::SelfMade });
     let cluster = Arc::new(Cluster::default());
-    let operator = Operator::against(serving(&cluster).await, How { lease: None, secure_metrics }).await;
+    let operator = Operator::against(serving(&cluster).await, How { secure_metrics, ..How::default() }).await;
     let error = timeout(SOON, operator.ended).await.unwrap().unwrap().unwrap_err();
     let expected =
         format!("cannot serve metrics on {listen}: choose another address with --secure-metrics-listen");

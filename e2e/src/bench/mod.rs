@@ -19,7 +19,7 @@
 //! kept         parts that are done
 //! report       figures, bounds, the table, JSON
 //! picture      time and memory over the number of resources
-//! page         a test: the bounds on docs/performance.md
+//! page         tests: docs/performance.md has the bounds, and the figures of the run in docs/performance.json
 //! ```
 //!
 //! Called by the `e2e` binary; `tests/cost.rs` keeps those bounds that do not depend on the machine.
@@ -51,6 +51,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::fleet::Fleet;
@@ -158,7 +159,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 }
 
 async fn measure(args: &Args, kept: &Kept) -> Result<Report> {
-    let mut report = Report { machine: report::machine(), ..Report::default() };
+    let mut report = Report::on(Timestamp::now());
     let small = args.wants(Part::ColdStart).then_some(SMALL);
     let large = args.wants(Part::Large).then_some(LARGE).into_iter().flatten();
     for resources in small.into_iter().chain(large) {

@@ -1,19 +1,27 @@
-//! The bounds on `docs/performance.md` are those that the benchmark has, row by row. The rows come from the functions that a
-//! run calls, with figures that nobody measured.
+//! `docs/performance.md` says what the benchmark says. Its first table has the bounds, row by row; the rows come from the
+//! functions that a run calls, with figures that nobody measured. Its second table and the picture have the figures of one
+//! run, whose report is `docs/performance.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::kernel::{Rate, World};
 use super::quiet::Quiet;
-use super::report::{Bound, Row};
+use super::report::{Bound, Figure, Report, Row};
 use super::size::{LARGE, SMALL, Size};
-use super::{counted, crowd, kernel_rows, rotation};
+use super::{counted, crowd, kernel_rows, picture, rotation};
 
 const PAGE: &str = include_str!("../../../docs/performance.md");
+const REPORT: &str = include_str!("../../../docs/performance.json");
+const PICTURE: &str = include_str!("../../../docs/performance.svg");
+/// The section of the page that is made from the report, up to the next one.
+const SECTION: &str = "## Figures of one run\n";
 
 /// Every row that a run can have.
 fn rows() -> Result<Vec<Row>> {
@@ -71,6 +79,69 @@ fn cell(rows: &[&Row]) -> Result<String> {
         });
     }
     Ok(parts.join(", "))
+}
+
+/// The page's section about this run.
+fn section(report: &Report) -> String {
+    let Report { day, machine, rows, sizes: _ } = report;
+    let missed = rows.iter().filter(|row| !row.is_kept()).count();
+    let mut text = format!(
+        "{SECTION}Measured on {day}, on {machine}. {missed} of {} rows miss their bound. What each figure was made from is in\n\
+         [performance.json](performance.json).\n\n\
+         ![Time of a cold start, and peak memory, over the number of resources](performance.svg)\n\n\
+         | figure | resources | was | must be | hope | |\n|---|---|---|---|---|---|\n",
+        rows.len(),
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} |",
+            row.what,
+            row.resources.map(|it| number(it as f64)).unwrap_or_default(),
+            Figure(row.figure),
+            words(row.must),
+            row.hope.map(words).unwrap_or_default(),
+            row.outcome(),
+        ); // a String takes everything
+    }
+    text
+}
+
+/// The page with this section in the place of its own.
+fn page_with(section: &str) -> Result<String> {
+    let (before, rest) = PAGE.split_once(SECTION).context("the page has the section")?;
+    let (_, after) = rest.split_once("\n## ").context("the page goes on behind the section")?;
+    Ok(format!("{before}{section}\n## {after}"))
+}
+
+/// A text that is not as it has to be stands beside the file then.
+fn ensure_file_is(name: &str, text: &str, expected: &str) -> Result<()> {
+    if text != expected {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        fs::write(docs.join(format!("{name}.new")), expected)?;
+    }
+    ensure!(text == expected, "docs/{name} is stale: docs/{name}.new is what it has to be");
+    Ok(())
+}
+
+#[test]
+fn the_page_and_the_picture_have_the_figures_of_the_report() -> Result<()> {
+    let report: Report = serde_json::from_str(REPORT)?;
+    let (page, picture) = (page_with(&section(&report))?, picture::draw(&report.sizes)?);
+    let outcomes =
+        [ensure_file_is("performance.md", PAGE, &page), ensure_file_is("performance.svg", PICTURE, &picture)];
+    outcomes.into_iter().collect()
+}
+
+#[test]
+fn the_report_has_every_row_with_the_bound_that_it_has_today() -> Result<()> {
+    let report: Report = serde_json::from_str(REPORT)?;
+    let said = |rows: &[Row]| -> BTreeSet<String> {
+        let bounds = |row: &Row| (row.must, row.hope);
+        rows.iter().map(|row| format!("{} {:?} {:?}", row.what, row.resources, bounds(row))).collect()
+    };
+    assert_eq!(said(&report.rows), said(&rows()?));
+    Ok(())
 }
 
 #[test]

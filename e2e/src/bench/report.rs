@@ -6,6 +6,7 @@ use std::fs;
 use std::thread;
 
 use anyhow::Result;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// What a figure has to be.
@@ -63,7 +64,8 @@ impl Row {
         self.must.keeps(self.figure)
     }
 
-    fn outcome(&self) -> &'static str {
+    /// Whether its bound was kept, in a word for the table.
+    pub(super) fn outcome(&self) -> &'static str {
         match self.hope {
             _ if !self.is_kept() => "MISSED",
             Some(hope) if hope.keeps(self.figure) => "ok, and the hope",
@@ -73,9 +75,11 @@ impl Row {
 }
 
 /// Everything that was measured.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// Where: [`machine`].
+    /// On which day it was begun, in UTC: `2026-11-30`.
+    pub(super) day: String,
+    /// The machine, in one line.
     pub(super) machine: String,
     /// The table.
     pub(super) rows: Vec<Row>,
@@ -101,6 +105,11 @@ pub(super) struct Summary {
 }
 
 impl Report {
+    /// An empty one, of this machine.
+    pub(super) fn on(day: Timestamp) -> Self {
+        Self { day: day.strftime("%F").to_string(), machine: machine(), rows: Vec::new(), sizes: Vec::new() }
+    }
+
     /// Adds rows, and prints them: who waits for the others, or loses them to a failure, has these.
     pub(super) fn add(&mut self, rows: Vec<Row>) {
         eprint!("{}", table(&rows));
@@ -144,7 +153,7 @@ pub(super) fn table(rows: &[Row]) -> String {
 }
 
 /// The machine that the figures are from, in one line.
-pub(super) fn machine() -> String {
+fn machine() -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let (cpus, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
@@ -163,7 +172,7 @@ pub(super) fn machine() -> String {
 }
 
 /// A number for people: thousands apart, two decimals where they say something.
-struct Figure(f64);
+pub(super) struct Figure(pub(super) f64);
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -52,8 +52,10 @@ pub(super) enum WatchAction {
 /// it would ask for the same expired version for ever, and an event that it cannot read would come again and again.
 fn action_after(error: &watcher::Error, failures: u32) -> WatchAction {
     let hopeless = match error {
-        // The stream lists again by itself.
-        watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion => false,
+        // The stream lists again by itself, and knows how long its pages may be: another one would begin with the longest.
+        watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion => {
+            return WatchAction::Resume;
+        }
         watcher::Error::WatchStartFailed(kube::Error::Api(status)) => matches!(status.code, 404 | 410),
         watcher::Error::WatchError(_) => true,
         watcher::Error::WatchFailed(error) => !matches!(error, kube::Error::ReadEvents(_)),
@@ -347,7 +349,8 @@ impl Health {
         if self.watch_refused {
             return;
         }
-        (self.is_listed, self.refused) = (true, None);
+        // What fails from now on is of the watch, and begins a row of its own.
+        (self.is_listed, self.refused, self.failures) = (true, None, 0);
         self.sink.metrics.watched(self.kind, &self.scope, true);
         if self.last_failure.take().is_some() {
             self.logged = Logged::default();

@@ -8,6 +8,8 @@
 //! long to wait, is for [`super::health`] to say.
 
 use std::fmt::Debug;
+use std::io;
+use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _, stream};
@@ -16,6 +18,7 @@ use kube::core::Resource;
 use kube::runtime::watcher::{Error, Event};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::health::WATCH_TIMEOUT;
 use super::page::{Page, Part};
@@ -26,6 +29,9 @@ const PAGE: u32 = 2_500;
 /// The shortest page. After one that was late or cut off the next has half as many objects: an API server, or a network, that is
 /// too slow for long pages would otherwise never bring a list to its end.
 const SHORTEST_PAGE: u32 = 250;
+/// A watch that ends sooner, and has brought nothing, has failed. What answers like that may do so for hours: begun anew at once,
+/// the watches of all kinds would ask it thousands of times a second.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// Lists the objects with this label and follows them, for ever.
 pub(super) fn objects<K>(
@@ -69,8 +75,26 @@ enum State<K> {
     Listing(Page<K>),
     /// A watch is to be begun at this version.
     Listed(String),
-    /// The watch has come to this version.
-    Watching(String, BoxStream<'static, Result<WatchEvent<K>, kube::Error>>),
+    Watching(Watch<K>),
+}
+
+struct Watch<K> {
+    /// The version to which it has come.
+    version: String,
+    /// When it began, until it has brought something.
+    idle_since: Option<Instant>,
+    changes: BoxStream<'static, Result<WatchEvent<K>, kube::Error>>,
+}
+
+impl<K> Watch<K> {
+    fn begin(version: String, changes: BoxStream<'static, Result<WatchEvent<K>, kube::Error>>) -> Self {
+        Self { version, idle_since: Some(Instant::now()), changes }
+    }
+
+    /// Whether an end, now, is a failure.
+    fn is_too_short(&self) -> bool {
+        self.idle_since.is_some_and(|since| since.elapsed() < SHORTEST_WATCH)
+    }
 }
 
 impl<K> Requests<K>
@@ -93,20 +117,26 @@ where
                     }
                 }
                 State::Listed(version) => match self.api.watch(&self.watch, &version).await {
-                    Ok(changes) => (None, State::Watching(version, changes.boxed())),
+                    Ok(changes) => (None, State::Watching(Watch::begin(version, changes.boxed()))),
                     Err(error) => {
                         *state = State::Listed(version);
                         return Err(Error::WatchStartFailed(error));
                     }
                 },
-                State::Watching(version, mut changes) => match changes.next().await.map(seen) {
-                    Some(Ok((event, version))) => (event, State::Watching(version, changes)),
+                State::Watching(mut watch) => match watch.changes.next().await.map(seen) {
+                    Some(Ok((event, version))) => {
+                        (event, State::Watching(Watch { version, idle_since: None, ..watch }))
+                    }
                     Some(Err(Error::NoResourceVersion)) => return Err(Error::NoResourceVersion),
                     Some(Err(error)) => {
-                        *state = State::Listed(version);
+                        *state = State::Listed(watch.version);
                         return Err(error);
                     }
-                    None => (None, State::Listed(version)),
+                    None if watch.is_too_short() => {
+                        *state = State::Listed(watch.version);
+                        return Err(ended_at_once());
+                    }
+                    None => (None, State::Listed(watch.version)),
                 },
             };
             *state = next;
@@ -131,6 +161,12 @@ where
     fn shorten_pages(&mut self) {
         self.list.limit = self.list.limit.map(|limit| (limit / 2).max(SHORTEST_PAGE));
     }
+}
+
+/// The failure of a watch that ended as soon as it had begun: the next one goes on where it was.
+fn ended_at_once() -> Error {
+    let why = "the API server ended the watch as soon as it had begun";
+    Error::WatchFailed(kube::Error::ReadEvents(io::Error::new(io::ErrorKind::UnexpectedEof, why)))
 }
 
 /// What a change of a watch means, and the version to which the watch has come with it.

@@ -1,5 +1,6 @@
 //! How a list is read: object by object while it arrives, and what one proves that does not come whole.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use memcached_operator::shell::watches::SILENCE;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::support::{Frame, answer, ok, page, refusal, watch};
+use crate::support::{Frame, answer, api, ok, page, refusal, watch};
 use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, memcached, quiet, service, watches};
 
 /// How a list begins, and how it ends.
@@ -59,6 +60,30 @@ async fn pages_that_are_late_or_cut_off_get_shorter_down_to_a_bound_and_refused_
             _ => ["2500", "1250", "625", "312", "250", "250", "250"],
         };
         assert_eq!(limits(&watches), wanted, "{fault}");
+    }
+}
+
+/// An API server that has to read long pages whole before it answers. Failures of another kind come before.
+#[tokio::test(start_paused = true)]
+async fn pages_that_are_never_answered_get_shorter_however_many_failures_there_were() {
+    for refused in [0, 1, 6] {
+        let lists = AtomicUsize::new(0);
+        let (client, calls) = api(move |call| {
+            let is_list = call.path == SERVICES && !call.is_watch();
+            let is_refused = is_list && lists.fetch_add(1, Ordering::Relaxed) < refused;
+            let is_long = is_list && call.param("limit").parse::<u32>().unwrap() > 300;
+            async move {
+                match (is_refused, is_long) {
+                    (true, _) => refusal(503, "ServiceUnavailable", "starting"),
+                    (false, true) => pending().await,
+                    (false, false) => quiet(&call),
+                }
+            }
+        });
+        let mut watches = Watches::start(&client, calls, SERVICE, SERVICES);
+
+        assert_eq!(watches.take(2).await, ["listing", "listed"], "{refused} were refused before");
+        assert_eq!(limits(&watches)[refused..], ["2500", "1250", "625", "312", "250"]);
     }
 }
 

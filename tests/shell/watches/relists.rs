@@ -154,6 +154,34 @@ async fn one_failed_watch_goes_on_from_where_it_was_and_five_in_a_row_list_anew(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_after_the_list_that_five_in_a_row_brought_is_the_first_of_its_row() {
+    let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
+        (false, _) => page(&[], "10", None),
+        (true, 1..=5 | 7) => refusal(503, "ServiceUnavailable", "starting"),
+        (true, 6) => watch(vec![event("MODIFIED", &service("a", "11"))]),
+        (true, _) => watch(vec![event("MODIFIED", &service("a", "12")), Frame::Hang]),
+    });
+
+    assert_eq!(watches.take(6).await, ["listing", "listed", "listing", "listed", "a@11", "a@12"]);
+    assert_eq!(watches.lists(), 2);
+}
+
+/// Each of them a sign of life, so that nothing else would tell of it.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_again_and_again_is_begun_less_and_less_often_and_counted() {
+    let mut watches = watches(SERVICE, SERVICES, |call, _| match call.is_watch() {
+        false => page(&[], "10", None),
+        true => watch(vec![Frame::Wait(Duration::from_millis(10))]),
+    });
+
+    watches.pass(Duration::from_secs(60)).await;
+    let begun = watches.calls.matching(|call| call.path == SERVICES && call.is_watch()).len();
+    assert!((4..20).contains(&begun), "{begun} watches in a minute");
+    assert_eq!(watches.lists(), 1);
+    assert_eq!(watches.counted("watch_errors_total"), begun.to_string());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_that_cannot_be_read_lists_anew_because_it_may_have_been_a_change() {
     let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
         (false, 1) => page(&[], "10", None),

@@ -18,6 +18,7 @@ use crate::testing::{Space, await_answer};
 use anyhow::{Context, Result, anyhow};
 use memcached_operator::cli::replay::{ReplayError, replay};
 use memcached_operator::kernel::reconciler::Settings;
+use memcached_operator::shell::clock::Clock;
 use memcached_operator::shell::{self, Options, client, journal};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -168,6 +169,7 @@ impl Worker {
                 journal_page: None,
                 secure_metrics: None,
                 election: None,
+                clock: Clock::start(),
                 settings: Settings::default(),
             };
             tokio::select! {
