@@ -53,6 +53,8 @@ other figures at once.
                         memcached_max_connections)` |
 | which pods are not reached | `memcached_up == 0` |
 
+memcached closes new connections before their share is 1: it keeps some [for itself](sizing.md#connections).
+
 ";
 
 const AGENT: &str = "

@@ -18,7 +18,7 @@ pub struct SpecWarning {
 /// All warnings about a spec, one of each reason at most.
 #[must_use]
 pub fn of_spec(spec: &Validated) -> Vec<SpecWarning> {
-    [of_memory_limit(spec), of_tolerated(spec)].into_iter().flatten().collect()
+    [of_memory_limit(spec), of_connections(spec), of_tolerated(spec)].into_iter().flatten().collect()
 }
 
 /// What was stored before there was a rule against it, and what becomes of it.
@@ -50,11 +50,26 @@ fn of_memory_limit(spec: &Validated) -> Option<SpecWarning> {
     is_tight.then(|| SpecWarning { path: "spec.resources.limits.memory", warning: warning() })
 }
 
+/// The pods are ready all the same: a probe only opens a connection, and memcached accepts it before it closes it.
+fn of_connections(spec: &Validated) -> Option<SpecWarning> {
+    let process = &spec.memcached;
+    let (most, own) = (process.max_connections, process.own_connections());
+    let warning = || Warning {
+        reason: "NoClientConnections".to_owned(),
+        message: format!(
+            "No client gets in: of its {most} connections memcached keeps {own} for itself, 4 for each thread and 8 \
+             more; set maxConnections to {own} more than clients need"
+        ),
+    };
+    (most <= own).then(|| SpecWarning { path: "spec.memcached.maxConnections", warning: warning() })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::spec::Process;
 
     #[test]
     fn a_memory_limit_below_what_memcached_may_take_is_warned_of() {
@@ -68,5 +83,16 @@ mod tests {
         assert_eq!(reasons(enough), Vec::<String>::new());
         assert_eq!(reasons(enough - 1), ["MemoryLimitTight"]);
         assert_eq!(of_spec(&Validated::default()), Vec::new());
+    }
+
+    #[test]
+    fn connections_of_which_memcached_leaves_none_to_clients_are_warned_of() {
+        let reasons = |max_connections| {
+            let memcached = Process { max_connections, threads: 4, ..Process::default() };
+            let warnings = of_spec(&Validated { memcached, ..Validated::default() });
+            warnings.into_iter().map(|it| (it.path, it.warning.reason)).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(24), [("spec.memcached.maxConnections", "NoClientConnections".to_owned())]);
+        assert!(reasons(25).is_empty());
     }
 }

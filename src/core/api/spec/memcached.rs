@@ -15,6 +15,10 @@ pub const MAX_MEMORY_MB: Number = Number { min: 16, max: 65_536, default: 64 };
 pub const MAX_CONNECTIONS: Number = Number { min: 1, max: 65_536, default: 1024 };
 /// `threads`.
 pub const THREADS: Number = Number { min: 1, max: 128, default: 4 };
+/// Of its connections memcached keeps so many for each thread. Measured: with -c 128 and -t 4, 104 clients get in.
+const OWN_CONNECTIONS_OF_THREAD: i32 = 4;
+/// And so many more.
+const OWN_CONNECTIONS: i32 = 8;
 /// `verbosity`.
 const VERBOSITY: Number = Number { min: 0, max: 2, default: 0 };
 
@@ -54,7 +58,8 @@ pub struct MemcachedConfig {
         extend("default" = MAX_MEMORY_MB.default)
     )]
     pub max_memory_mb: Option<i32>,
-    /// Simultaneous connections (-c), 1 to 65536.
+    /// Simultaneous connections (-c), 1 to 65536. Clients get maxConnections - 4 * threads - 8 of them: memcached keeps the
+    /// others for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         range(min = MAX_CONNECTIONS.min, max = MAX_CONNECTIONS.max),
@@ -114,6 +119,14 @@ impl Default for Process {
             verbosity: VERBOSITY.default,
             extra_args: Vec::new(),
         }
+    }
+}
+
+impl Process {
+    /// So many of its connections memcached keeps for itself.
+    #[must_use]
+    pub const fn own_connections(&self) -> i32 {
+        OWN_CONNECTIONS_OF_THREAD * self.threads + OWN_CONNECTIONS
     }
 }
 
