@@ -24,6 +24,10 @@ fn scaled(min: i32, max: i32) -> Value {
     })
 }
 
+const AS_WRITTEN: &str = "the PodDisruptionBudget has it as it is, and the drain of a node waits for ever";
+const ONE_GOES: &str = "the PodDisruptionBudget lets one pod at a time go in its place";
+const NO_BUDGET: &str = "a cache of at most one pod gets no PodDisruptionBudget";
+
 /// The limit that is rendered; null without a budget.
 fn limit(limit: &Value, rest: &Value) -> Value {
     let fixture = Fixture::new("cache", &spec(limit, rest));
@@ -51,4 +55,24 @@ fn a_drain_may_take_what_the_user_said_and_always_something(
     #[case] wanted: Value,
 ) {
     assert_eq!(limit(&said, &rest), wanted);
+}
+
+/// It was stored before there was a rule against it.
+#[rstest]
+#[case::as_written(json!({"minAvailable": "100%"}), json!({"replicas": 2}), json!({"minAvailable": "100%"}), AS_WRITTEN)]
+#[case::scaled_from_two(json!({"minAvailable": 2}), scaled(2, 5), json!({"minAvailable": 2}), AS_WRITTEN)]
+#[case::scaled_from_one(json!({"minAvailable": "100%"}), scaled(1, 5), json!({"maxUnavailable": 1}), ONE_GOES)]
+#[case::scaled_from_the_default(json!({"minAvailable": 5}), scaled(0, 5), json!({"maxUnavailable": 1}), ONE_GOES)]
+#[case::scaled_from_one_and_none_goes(json!({"maxUnavailable": 0}), scaled(1, 5), json!({"maxUnavailable": 0}), AS_WRITTEN)]
+#[case::one_pod(json!({"minAvailable": "100%"}), json!({"replicas": 1}), Value::Null, NO_BUDGET)]
+#[case::one_pod_and_none_goes(json!({"maxUnavailable": 0}), json!({"replicas": 0}), Value::Null, NO_BUDGET)]
+fn of_a_limit_that_lets_no_pod_go_it_is_told_what_is_made_of_it(
+    #[case] said: Value,
+    #[case] rest: Value,
+    #[case] wanted: Value,
+    #[case] meaning: &str,
+) {
+    assert_eq!(limit(&said, &rest), wanted);
+    let tolerated = Fixture::new("cache", &spec(&said, &rest)).spec.tolerated;
+    assert_eq!(tolerated.iter().map(|it| it.meaning).collect::<Vec<_>>(), [meaning]);
 }

@@ -31,7 +31,11 @@ const BUDGET_OF_NEITHER: &str = "one of minAvailable or maxUnavailable must be s
 const ALL_STAY: &str = "minAvailable must be less than 100%, or no node could ever be drained";
 /// The message where `maxUnavailable` lets no pod go.
 const NONE_GOES: &str = "maxUnavailable must be more than zero, or no node could ever be drained";
-/// What becomes of a stored limit that lets no pod go.
+/// What becomes of a stored `minAvailable` that lets no pod go where an autoscaler may go down to one pod.
+const ONE_GOES: &str = "the PodDisruptionBudget lets one pod at a time go in its place";
+/// What becomes of a stored limit that lets no pod go where there is at most one.
+const NO_BUDGET: &str = "a cache of at most one pod gets no PodDisruptionBudget";
+/// What becomes of another stored limit that lets no pod go.
 const BLOCKS: &str = "the PodDisruptionBudget has it as it is, and the drain of a node waits for ever";
 
 /// By these the API server tells `topologySpreadConstraints` apart. The lengths are those of a label's key, prefix and
@@ -88,7 +92,8 @@ pub struct PodDisruptionBudgetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Pods that have to stay: a number less than replicas (minReplicas under autoscaling), or a percentage,
-    /// rounded up, that leaves one to go.
+    /// rounded up, that leaves one to go. Where autoscaling may go down to one pod, it is compared with maxReplicas, and
+    /// one pod at a time may go, unless it is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = pods_schema)]
     pub min_available: Option<IntOrString>,
@@ -310,19 +315,21 @@ fn validate_budget(
     }
     findings.check(min.is_none() || max.is_none(), path, || BUDGET_OF_BOTH.to_owned());
     findings.check(min.is_some() || max.is_some(), path, || BUDGET_OF_NEITHER.to_owned());
+    let Pods { field, count } = pods;
+    let blocks = if count <= 1 { NO_BUDGET } else { BLOCKS };
     if let Some(min) = min {
-        let Pods { field, count } = pods;
+        let meaning = if count > 1 && pods.may_be_one() { ONE_GOES } else { blocks };
         let written = text(min);
-        findings.tolerate(written != "100%", BLOCKS, || (min_path.clone(), ALL_STAY.to_owned()));
+        findings.tolerate(written != "100%", meaning, || (min_path.clone(), ALL_STAY.to_owned()));
         let one_may_go = written == "100%" || count <= 1 || stay(min, count) < i64::from(count);
-        findings.tolerate(one_may_go, BLOCKS, || {
+        findings.tolerate(one_may_go, meaning, || {
             let rounded = if written.ends_with('%') { " when rounded up" } else { "" };
             (min_path, format!("minAvailable ({written}) must be less than {field} ({count}){rounded}"))
         });
     }
     if let Some(max) = max {
         let none = matches!(text(max).as_str(), "0" | "0%" | "00%");
-        findings.tolerate(!none, BLOCKS, || (max_path, NONE_GOES.to_owned()));
+        findings.tolerate(!none, blocks, || (max_path, NONE_GOES.to_owned()));
     }
     min.cloned().map(DisruptionLimit::MinAvailable).or(max.cloned().map(DisruptionLimit::MaxUnavailable))
 }

@@ -8,6 +8,9 @@ pub const REPLICAS: Number = Number { min: 0, max: 64, default: 1 };
 /// What a missing `maxReplicas` counts as: a spec without it is refused for that, and not for its disruption budget too.
 const UNSET_MAX_REPLICAS: i32 = SCALED_REPLICAS.min;
 
+/// The field whose number counts where an autoscaler may go down to one pod.
+const MOST: &str = "maxReplicas";
+
 /// The description of the field.
 pub(super) fn description() -> String {
     let Number { min, max, default: _ } = REPLICAS;
@@ -36,9 +39,16 @@ impl Pods<&'static str, i32> {
             None => Self { field: "replicas", count: replicas.unwrap_or(REPLICAS.default) },
             Some(scaling) => match scaling.min_replicas {
                 Some(fewest) if fewest > 1 => Self { field: "minReplicas", count: fewest },
-                _ => Self { field: "maxReplicas", count: scaling.max_replicas.unwrap_or(UNSET_MAX_REPLICAS) },
+                _ => Self { field: MOST, count: scaling.max_replicas.unwrap_or(UNSET_MAX_REPLICAS) },
             },
         }
+    }
+}
+
+impl Pods<&str, i32> {
+    /// Whether an autoscaler may go down to one pod.
+    pub(super) fn may_be_one(&self) -> bool {
+        self.field == MOST
     }
 }
 
