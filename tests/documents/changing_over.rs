@@ -126,9 +126,11 @@ fn the_page_has_the_labels_of_the_operators_pods() {
     assert_eq!(named(&here), labels(&deployment["spec"]["template"]["metadata"]));
 }
 
-/// A resource with everything that the Go operator knows, its Secret and its children, as the Go operator left them.
-fn left_behind() -> Vec<Value> {
-    let text = fs::read_to_string(docs().join("../tests/golden/go-operator/everything-before.yaml")).unwrap();
+/// A resource, its Secret and its children, as the Go operator left them: with `everything` that it knows, or `autoscaled`,
+/// with hardly a field that shapes pods.
+fn left_behind(resource: &str) -> Vec<Value> {
+    let file = format!("../tests/golden/go-operator/{resource}-before.yaml");
+    let text = fs::read_to_string(docs().join(file)).unwrap();
     let objects: Vec<Value> = yaml::objects(&text).unwrap();
     objects.into_iter().flat_map(|it| it.as_array().cloned().unwrap_or_else(|| vec![it])).collect()
 }
@@ -136,7 +138,7 @@ fn left_behind() -> Vec<Value> {
 /// The Go operator's objects of a cache with everything that it can have.
 fn of_the_go_operator() -> Vec<Value> {
     let is_child = |it: &Value| ChildKind::ALL.iter().any(|kind| it["kind"] == kind.name());
-    left_behind().into_iter().filter(is_child).collect()
+    left_behind("everything").into_iter().filter(is_child).collect()
 }
 
 fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
@@ -145,7 +147,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
 
 /// This operator's new objects of the same cache, with this written into its spec.
 fn ours(edit: &Value) -> BTreeMap<ChildKind, Value> {
-    let mut spec = of_kind(&left_behind(), "Memcached")["spec"].clone();
+    let mut spec = of_kind(&left_behind("everything"), "Memcached")["spec"].clone();
     json_patch::merge(&mut spec, edit);
     let mut fixture = Fixture::new(RESOURCE, &spec);
     fixture.secret_hash = Some("of the content".to_owned());
@@ -236,6 +238,34 @@ fn the_page_has_the_containers_of_a_cache() {
     let [agent, exporter] = [only(&in_place, &theirs), only(&theirs, &in_place)];
     let rotation = "with `security.rotation: InPlace`";
     assert_eq!(here, format!("the same; {rotation} {agent} in the place of {exporter}"));
+}
+
+/// The fields that pods of ours have and those of the Go operator lack, and what those fields hold.
+fn added(ours: &Value, theirs: &Value) -> BTreeSet<String> {
+    let is_new = |field: &&String| [Value::Null, json!({})].contains(&theirs[field.as_str()]);
+    let fields = keys(ours);
+    let new = fields.iter().filter(is_new);
+    new.flat_map(|field| keys(&ours[field.as_str()]).into_iter().chain([field.clone()])).collect()
+}
+
+/// Where the resource says nothing of users and rights.
+#[test]
+fn the_page_names_each_field_that_new_pods_of_a_cache_have_and_those_of_the_go_operator_lack() {
+    let all = left_behind("autoscaled");
+    let theirs = of_kind(&all, "Deployment");
+    let ours = Fixture::new(RESOURCE, &of_kind(&all, "Memcached")["spec"]).children().bodies;
+    let ours = &ours[&ChildKind::Deployment];
+    let memcached =
+        |workload| containers(workload).find(|it| it["name"] == "memcached").expect("a container");
+    let pod = |workload: &Value| workload["spec"]["template"]["spec"].clone();
+    for (first, added) in [
+        ("rights of the pods", added(&pod(ours), &pod(theirs))),
+        ("rights of the containers", added(memcached(ours), memcached(theirs))),
+    ] {
+        let [_, here] = of_a_cache(first);
+        let name = |field: String| field.split(':').next().unwrap_or_default().to_owned();
+        assert_eq!(named(&here).into_iter().map(name).collect::<BTreeSet<_>>(), added);
+    }
 }
 
 #[test]
