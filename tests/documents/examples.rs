@@ -78,6 +78,21 @@ fn a_misspelt_field_on_a_page_is_found_also_in_a_list() {
     assert!(report.findings[0].to_string().contains("spec.replica"), "{:?}", report.findings);
 }
 
+/// OpenShift refuses a pod whose user is not of the namespace's range, and picks one for a pod that names none.
+#[test]
+fn pods_of_the_cache_for_openshift_name_no_user_and_are_restricted_all_the_same() {
+    let install = fs::read_to_string(docs().join("install.md")).unwrap();
+    let paragraph = install.split("**OpenShift**").nth(1).expect("a paragraph");
+    let (_, block) = resources(paragraph).into_iter().next().expect("a cache");
+    let cache = yaml::objects(&block).unwrap().remove(0);
+    let bodies = Fixture::new("cache", &cache["spec"]).children().bodies;
+    let pod = &bodies[&ChildKind::Deployment]["spec"]["template"]["spec"];
+    let restricted = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+    assert_eq!(pod["securityContext"], restricted);
+    let containers = pod["containers"].as_array().unwrap();
+    assert!(containers.iter().all(|it| it["securityContext"]["runAsUser"].is_null()), "{pod:#}");
+}
+
 /// Nothing gets lost on the way through: so Kubernetes knows every field.
 fn is_a_pod(object: &Value) -> Result<(), String> {
     let pod: Pod = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
