@@ -20,8 +20,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use memcached_operator_core::api::crd::{half, leaves};
+use memcached_operator_core::api::spec::STATEFUL_SET_NAME;
+use memcached_operator_core::kernel::desired::operator_pods::OperatorPods;
+use memcached_operator_core::kernel::desired::{Intent, children};
 use memcached_operator_core::kernel::object::ChildKind;
+use serde_json::{Value, json};
 
+use fixture::Fixture;
 use rows::{PLAYED, Row, effects, rows};
 
 /// The fields that change no child, by their nature, and what they do.
@@ -33,6 +38,10 @@ const CHANGE_NOTHING: [(&str, &str); 3] = [
         "the operator replaces the next pod of the StatefulSet earlier or later",
     ),
 ];
+
+/// What changes the ingress of a NetworkPolicy beside the fields of that section.
+const CHANGE_INGRESS: [&str; 4] =
+    ["monitoring.enabled", "security.tls.enabled", "security.rotation", "rollout.warmth"];
 
 fn changes_nothing(leaf: &str) -> Option<&'static str> {
     CHANGE_NOTHING.into_iter().find(|(field, _)| *field == leaf).map(|(_, why)| why)
@@ -54,11 +63,14 @@ fn repository() -> PathBuf {
 }
 
 fn document() -> String {
+    let of_ingress = CHANGE_INGRESS.map(|field| format!("`{field}`")).join(", ");
     let mut text = format!(
         "# Fields\n\nEvery field of `spec`, what it changes in the children, and the test that shows it on a real \
          cluster.\n**A change below `spec.template` of the Deployment replaces the pods, and so does another `workload`**; a \
          replaced pod is empty. All others replace none.\nOf pods with names, `workload: StatefulSet`, the same fields of the \
-         StatefulSet change, and its pods are replaced one by one.\n`made` is said of a child that is there only with the field. This table is made by \
+         StatefulSet change, and its pods are replaced one by one.\n\
+         Where a NetworkPolicy is on, these change its `spec.ingress` too: {of_ingress};\nwith \
+         `security.rotation: InPlace` `security.sasl.enabled` as well.\n`made` is said of a child that is there only with the field. This table is made by \
          `src/core/tests/fields.rs`;\n`{PLAYED}` plays every row.\n\n\
          | field | changes | shown by |\n|---|---|---|\n"
     );
@@ -109,13 +121,59 @@ fn a_section_that_is_new_to_a_spec_replaces_pods_in_high_availability_only() {
     }
 }
 
-/// What the definition says of a section.
-fn description(section: &str) -> String {
+/// What the definition says of a field or a section.
+fn description(path: &str) -> String {
     let mut schema = half("spec");
-    for field in section.split('.') {
+    for field in path.split('.') {
         schema = schema.properties.unwrap().remove(field).unwrap();
     }
     schema.description.unwrap()
+}
+
+/// Only the bounds that stand at the fields are on `docs/api.md`, and this one is of the whole resource.
+#[test]
+fn the_description_of_the_workload_names_the_bound_of_the_resources_name() {
+    let bound = "at most 52 characters";
+    for text in [STATEFUL_SET_NAME, &description("workload")] {
+        assert!(text.contains(bound), "{text}");
+    }
+}
+
+#[test]
+fn the_description_of_plaintext_says_that_an_agent_needs_it_in_any_case() {
+    let tls = json!({"enabled": true, "certificateSecretRef": {"name": "tls"}, "plaintext": "Disabled"});
+    let fixture = Fixture::new("cache", &json!({"security": {"rotation": "InPlace", "tls": tls}}));
+    assert!(fixture.child(ChildKind::Deployment).to_string().contains("notls:127.0.0.1:11213"));
+    let said = description("security.tls.plaintext");
+    assert!(said.contains("127.0.0.1:11213") && said.contains("rotation InPlace"), "{said}");
+}
+
+/// Who may connect to a cache with this spec and a NetworkPolicy.
+fn ingress(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    spec["security"]["networkPolicy"]["enabled"] = json!(true);
+    let fixture = Fixture::new("cache", &spec);
+    let labels = [("app".to_owned(), "operator".to_owned())].into();
+    let pods = OperatorPods { namespace: "ops".to_owned(), labels };
+    let intent = Intent { operator_pods: Some(&pods), ..fixture.intent() };
+    children(&intent, None).bodies[&ChildKind::NetworkPolicy]["spec"]["ingress"].clone()
+}
+
+/// The rows themselves have no NetworkPolicy.
+#[test]
+fn the_page_names_all_that_changes_who_may_connect_where_there_is_a_network_policy() {
+    let fields = rows().into_iter().map(|row| (row.leaf.to_owned(), row));
+    let sections = sections_of_the_definition().into_iter().map(|it| (it.clone(), rows::section(&it)));
+    let beside = fields.chain(sections).filter(|(path, _)| !path.starts_with("security.networkPolicy"));
+    let changes = beside.filter(|(_, Row { from, to, .. })| ingress(from) != ingress(to));
+    let found: BTreeSet<_> = changes.map(|(path, _)| path).collect();
+    assert_eq!(found, BTreeSet::from(CHANGE_INGRESS.map(str::to_owned)));
+
+    let sasl = |enabled| {
+        let sasl = json!({"enabled": enabled, "credentialsSecretRef": {"name": "users"}});
+        ingress(&json!({"security": {"rotation": "InPlace", "sasl": sasl}}))
+    };
+    assert_ne!(sasl(false), sasl(true));
 }
 
 #[test]

@@ -119,6 +119,7 @@ pub struct MemcachedSpec {
     /// What runs the pods. Deployment: pods have no names of their own, and clients find them under the Service's
     /// name. StatefulSet: each pod has a host name that stays when it is replaced, so that clients keep its place among
     /// the servers. A change makes other pods, and the cache is empty.
+    /// With StatefulSet the resource's name has at most 52 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = workload::WORKLOADS, "default" = workload::DEFAULT_WORKLOAD))]
     pub workload: Option<String>,

@@ -91,7 +91,8 @@ pub struct TlsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_client_cert: Option<bool>,
     /// Who may do without encryption: Disabled is nobody, Localhost the pod's own containers (127.0.0.1:11213),
-    /// Allowed everybody on port 11211, which speaks no TLS then.
+    /// Allowed everybody on port 11211, which speaks no TLS then. With rotation InPlace the pod's own containers may in
+    /// any case, for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = PLAINTEXT, "default" = DEFAULT_PLAINTEXT))]
     pub plaintext: Option<String>,
