@@ -22,8 +22,9 @@ use super::{GROUP, KIND, VERSIONS, crd};
 
 /// Fields of every resource.
 const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
-/// The API server completes a `generateName` with five characters.
+/// The API server completes a `generateName` with five characters, and first cuts it so that 63 are not exceeded.
 const GENERATED: &str = "xxxxx";
+const GENERATED_FROM: usize = 58;
 
 /// The schema of a resource: the same in all versions, which need no conversion.
 static RESOURCE: LazyLock<JSONSchemaProps> = LazyLock::new(|| {
@@ -49,7 +50,10 @@ pub fn is_ours(object: &Value) -> bool {
 #[must_use]
 pub fn name(object: &Value) -> String {
     let named = text(object, "/metadata/name").filter(|name| !name.is_empty()).map(str::to_owned);
-    let generated = || Some(format!("{}{GENERATED}", text(object, "/metadata/generateName")?));
+    let generated = || {
+        let base = text(object, "/metadata/generateName")?;
+        Some(base.chars().take(GENERATED_FROM).chain(GENERATED.chars()).collect::<String>())
+    };
     named.or_else(generated).unwrap_or_default()
 }
 

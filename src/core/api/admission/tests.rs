@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::edges::{self, Edge, Side};
 use super::*;
-use crate::api::spec::NAME;
 use crate::api::spec::cases::{self, Case, Refusal};
+use crate::api::spec::{NAME, STATEFUL_SET_NAME};
 
 fn said(object: &Value) -> Vec<String> {
     refusals(object).iter().map(ToString::to_string).collect()
@@ -70,6 +70,15 @@ fn an_empty_name_of_another_object_is_none() {
 #[case(json!({"pod": {"tolerations": [{"keys": "a"}]}}), "spec.pod.tolerations[0].keys: unknown field")]
 fn the_schema_of_every_part_counts(#[case] spec: Value, #[case] expected: &str) {
     assert_eq!(said(&cache(&spec)), [expected]);
+}
+
+#[test]
+fn a_name_that_is_to_be_generated_is_cut_so_that_it_fits() {
+    let mut object = cache(&json!({}));
+    object["metadata"] = json!({"generateName": "c".repeat(70)});
+    assert_eq!((name(&object), said(&object)), (format!("{}xxxxx", "c".repeat(58)), Vec::new()));
+    object["spec"]["workload"] = json!("StatefulSet");
+    assert_eq!(said(&object), [format!("spec.workload: {STATEFUL_SET_NAME}")]);
 }
 
 #[test]
