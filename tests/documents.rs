@@ -98,6 +98,21 @@ fn the_limits_that_the_page_on_sizing_gives_the_defaults_are_enough_for_memcache
     assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains(&said), "{said}");
 }
 
+/// The alert rings above 85 %.
+#[test]
+fn the_pages_say_how_many_connections_clients_get_and_where_the_alert_on_them_never_rings() {
+    let process = Validated::default().memcached;
+    let (most, own, threads) = (process.max_connections, process.own_connections(), process.threads);
+    for (page, said) in [
+        ("sizing.md", format!("With the defaults that is {} of {most}.", most - own)),
+        ("alerts.md", format!("with {threads} threads up to {} connections", own * 100 / 15)),
+    ] {
+        let text = fs::read_to_string(docs().join(page)).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&said), "{page}: {said}");
+    }
+}
+
 /// Folder, name and text of the pages in the repository's root. The README's links are held in `readme`.
 fn pages_of_the_root() -> impl Iterator<Item = (PathBuf, String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
