@@ -154,5 +154,7 @@ async fn after_a_restore_of_etcd_no_pod_rolls_what_was_lost_stays_lost_and_edits
         goes_on(space, &requests).await?;
         operator.end().await
     })
-    .await
+    .await?;
+    e2e::down(cluster.name())?;
+    Ok(())
 }

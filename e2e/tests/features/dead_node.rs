@@ -209,5 +209,7 @@ async fn a_named_pod_of_a_dead_node_waits_for_it_and_comes_back_by_what_the_page
         two_nodes_die(space).await?;
         operator.end().await
     })
-    .await
+    .await?;
+    e2e::down(cluster.name())?;
+    Ok(())
 }

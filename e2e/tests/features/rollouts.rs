@@ -108,7 +108,9 @@ async fn a_rollout_ends_on_as_many_nodes_as_pods_and_never_has_fewer_ready_than_
         println!("{} kinds of anti-affinity rolled twice on {REPLICAS} nodes", cases.len());
         operator.end().await
     })
-    .await
+    .await?;
+    e2e::down(cluster.name())?;
+    Ok(())
 }
 
 /// The uids of the pods that are ready.
