@@ -1,6 +1,8 @@
 //! A cache changes over from the Go operator: no pod rolls, nothing of the Go operator's stays, and the first edit brings the newest
 //! template in one rollout; also when the operator is killed at any of the writes that this takes.
 
+mod preflight;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,10 +13,10 @@ use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, await_ready, ready, state, up};
+use e2e::testing::control_plane::{at_once, await_ready, ready, state, temporary};
 use e2e::testing::kubelet::Kubelet;
-use e2e::testing::{Space, TestTime, await_answer, in_namespace_of, monitors};
-use e2e::{Cluster, Shape};
+use e2e::testing::{SharedFixture, Space, TestTime, await_answer, in_namespace_of, monitors};
+use e2e::{Shape, TemporaryCluster};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
@@ -23,27 +25,28 @@ use kube::{Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::identity::await_a_later_second;
 use crate::support::go_operator::{self, NAME};
 use crate::support::record::Record;
 
 const MINIMAL: &str = include_str!("../fixtures/go-operator/minimal.yaml");
-pub(crate) const EVERYTHING: &str = include_str!("../fixtures/go-operator/everything.yaml");
+const EVERYTHING: &str = include_str!("../fixtures/go-operator/everything.yaml");
 const AUTOSCALED: &str = include_str!("../fixtures/go-operator/autoscaled.yaml");
 
-/// A cluster of these tests' own: it serves ServiceMonitors.
-static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+/// A cluster of these tests' own: it serves ServiceMonitors. Those of [`preflight`] are in this module, so that they run beside
+/// the others, and it is made once.
+static CLUSTER: SharedFixture<TemporaryCluster> = SharedFixture::new();
 
-pub(crate) async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
     // Also while another test makes the cluster.
     let _time = TestTime::begin();
-    in_namespace_of(CLUSTER.get_or_try_init(with_monitors).await?, prefix, body).await
+    let cluster = CLUSTER.borrow(with_monitors).await?;
+    in_namespace_of(&cluster, prefix, body).await
 }
 
-async fn with_monitors() -> Result<Cluster> {
-    let cluster = up("change-over", Shape::Controllers).await?;
+async fn with_monitors() -> Result<TemporaryCluster> {
+    let cluster = temporary("change-over", Shape::Controllers).await?;
     monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
     Ok(cluster)
 }

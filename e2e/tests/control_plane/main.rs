@@ -14,7 +14,6 @@ mod go_operator;
 mod identity;
 mod name_conflicts;
 mod permissions;
-mod preflight;
 mod races;
 mod rbac;
 mod refusals;

@@ -75,7 +75,12 @@ pub async fn collector_is_at_work(space: &Space) -> Result<()> {
 
 /// A cluster of this program's own, with the definition installed; it goes with the program.
 pub async fn up(prefix: &str, options: impl Into<Options>) -> Result<Cluster> {
-    let cluster = TemporaryCluster::up(&unique(prefix), options).await?.until_the_end();
+    Ok(temporary(prefix, options).await?.until_the_end())
+}
+
+/// As [`up`], but it goes with this value.
+pub async fn temporary(prefix: &str, options: impl Into<Options>) -> Result<TemporaryCluster> {
+    let cluster = TemporaryCluster::up(&unique(prefix), options).await?;
     define(&Client::try_from(cluster.config("e2e-test").await?)?, &crd::crd()).await?;
     Ok(cluster)
 }

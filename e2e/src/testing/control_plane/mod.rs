@@ -27,7 +27,7 @@ mod resources;
 pub mod state;
 pub mod transport;
 
-pub use cluster::{collector_is_at_work, define, in_space, up};
+pub use cluster::{collector_is_at_work, define, in_space, temporary, up};
 pub use resources::{
     at_once, await_ready, certificates, everything, message, plain, ready, reason, resource, secret,
 };

@@ -16,7 +16,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Post
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::go_operator::{EVERYTHING, in_space};
+use super::{EVERYTHING, in_space};
 use crate::support::go_operator::{self, NAME};
 
 /// What `preflight` prints of a space, and its exit code.
@@ -30,7 +30,7 @@ fn preflight(space: &Space) -> Result<(String, Option<i32>)> {
 
 /// Types the commands of a step on the page; gives what is printed. Each of the first steps has one block.
 fn step(space: &Space, number: usize) -> Result<String> {
-    let page = include_str!("../../../docs/changing-over.md");
+    let page = include_str!("../../../../docs/changing-over.md");
     let steps = page.split("## The steps").nth(1).context("the steps")?;
     let block = steps.split("```").skip(1).step_by(2).nth(number - 1);
     let block = block.and_then(|it| it.strip_prefix("sh\n")).context("a block")?;
