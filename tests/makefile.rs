@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Writes down what it is asked for. A part ends with what its file says, or hangs or stands still when that says so. Where there
-/// are such files, they are the times of its tests, and more of its log.
+/// Writes down what it is asked for, and what the other stand-in did before that. A part ends with what its file says, or hangs or
+/// stands still when that says so. Where there are such files, they are the times of its tests, and more of its log.
 const CARGO: &str = r#"#!/bin/sh
 [ "$1" = test ] || exit 0
 case "$*" in
@@ -31,6 +31,7 @@ case "$*" in
 *) part=others ;;
 esac
 echo "$*" > "asked-$part"
+cp did "before-$part"
 [ "$(cat "$part")" != hangs ] || { mkfifo "never-$part"; echo $$ > "hanging-$part"; read -r _ < "never-$part"; }
 [ "$(cat "$part")" != stands-still ] || { echo $$ > "hanging-$part"; kill -s STOP $$; }
 [ ! -e "times-$part" ] || cat "times-$part" >> "$E2E_WAITS"
@@ -42,7 +43,8 @@ if [ "$(cat "$part")" != 0 ]; then
 fi
 exit "$(cat "$part")"
 "#;
-const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
+/// Writes down what it does, and cannot remove a cluster: that keeps nobody from removing the others.
+const E2E: &str = "#!/bin/sh\necho \"$*\" >> did\n[ \"$1\" != down ]\n";
 /// Writes down what it looks for, and finds something the time that a file says.
 const SEARCHING_CARGO: &str =
     "#!/bin/sh\necho \"$PROPTEST_CASES $*\" >> asked\n[ \"$(wc -l < asked)\" -ne \"$(cat finds)\" ]\n";
@@ -104,6 +106,18 @@ fn read(folder: &TempDir, name: &str) -> String {
     fs::read_to_string(folder.path().join(name)).unwrap_or_default()
 }
 
+/// How often each of the clusters that tests share was removed, after the programs were built.
+fn removals(did: &str) -> Vec<(&str, usize)> {
+    let mut lines = did.lines();
+    assert_eq!(lines.next(), Some("build-programs"), "{did}");
+    let mut removals = BTreeMap::new();
+    for line in lines {
+        let cluster = line.strip_prefix("down --name ").unwrap();
+        *removals.entry(cluster).or_default() += 1;
+    }
+    removals.into_iter().collect()
+}
+
 #[test]
 fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
     for fails in [None].into_iter().chain(PARTS.map(Some)) {
@@ -131,7 +145,11 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
         for part in PARTS {
             assert_ne!(read(&folder, &format!("asked-{part}")), "", "{part} when {fails:?} fails: {said}");
         }
-        assert_eq!(read(&folder, "did"), format!("build-programs\n{}", "down\n".repeat(6)), "{said}");
+        // Where it ends, when the lanes have ended, and in the lane itself where others run on.
+        let removals = [("tests", 2), ("tests-newest", 3), ("tests-that-wait", 3)];
+        assert_eq!(self::removals(&read(&folder, "did")), removals, "{said}");
+        let before = read(&folder, "before-with-a-cluster");
+        assert!(before.contains("down --name tests-newest\n"), "it takes the processors: {before}");
     }
 }
 
@@ -407,7 +425,9 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
                 assert_eq!(read(&folder, &format!("asked-{part}")), "", "{signal}");
             }
         }
-        let downs = if parts == beside { 3 } else { 6 };
-        assert_eq!(read(&folder, "did"), format!("build-programs\n{}", "down\n".repeat(downs)), "{signal}");
+        let removals = if parts == beside { [1, 1, 1] } else { [2, 3, 3] };
+        let removals: Vec<_> =
+            ["tests", "tests-newest", "tests-that-wait"].into_iter().zip(removals).collect();
+        assert_eq!(self::removals(&read(&folder, "did")), removals, "{signal}");
     }
 }

@@ -47,7 +47,10 @@ impl FolderLock {
     }
 
     fn try_acquire(path: &Path) -> Result<Option<Self>> {
-        fs::create_dir_all(path).with_context(|| format!("cannot make the folder {}", path.display()))?;
+        // Where it fails, another process may have removed the folder above, which goes with the last cluster, on the way.
+        fs::create_dir_all(path)
+            .or_else(|_| fs::create_dir_all(path))
+            .with_context(|| format!("cannot make the folder {}", path.display()))?;
         let held = match File::open(path) {
             Ok(held) => held,
             // Removed by another process between the two calls.

@@ -12,7 +12,7 @@ use crate::programs::Kubernetes;
 use crate::test_times::TestTime;
 
 /// The names of the clusters that test programs share, of the oldest and of the newest Kubernetes: tests of both may run
-/// at the same time. `make test` removes both at the end.
+/// at the same time. `make test` removes each after the last of its tests.
 const SHARED: [&str; 2] = ["tests", "tests-newest"];
 /// Names another one, for programs that run beside those that share the first.
 const WHICH: &str = "E2E_SHARED_CLUSTER";
