@@ -176,8 +176,12 @@ async fn clear(space: &Space) -> Result<()> {
 async fn await_nothing_left(space: &Space) -> Result<()> {
     await_answer("nothing is left of the last resource", async || {
         let all = ListParams::default();
-        let mut left = space.api::<ReplicaSet>().list(&all).await?.items.len()
-            + space.api::<Pod>().list(&all).await?.items.len();
+        // They go after their owners, so nothing else is asked for while there are any.
+        let sets = space.api::<ReplicaSet>().list(&all).await?.items.len();
+        ensure!(sets == 0, "{sets} ReplicaSets are left");
+        let pods = space.api::<Pod>().list(&all).await?.items.len();
+        ensure!(pods == 0, "{pods} pods are left");
+        let mut left = 0;
         for kind in children::built_in() {
             left += match kind {
                 // Each namespace has one of Kubernetes itself.
@@ -200,12 +204,18 @@ async fn every_write(space: &Space, scenario: Scenario, kind: Workload, position
         scenario.prepare(kind, space, whole).await.with_context(|| format!("before {plan}"))?;
         let crash = Arc::new(AtWrite::new(number, position));
         let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
+        let before = template_hash(kind, space).await?;
         scenario.play(kind, space).await?;
-        let done = await_answer("all is done", async || {
-            let rest = state::at_rest(space, NAME).await?;
-            ensure!(rest == wanted, "{}", state::differences(&wanted, &rest).join("\n  "));
-            Ok(())
-        });
+        let done = async {
+            // The kill comes before that at nearly every point, and to look whether all is at rest costs the API server much.
+            scenario.await_end(kind, space, before.as_deref()).await?;
+            await_answer("all is done", async || {
+                let rest = state::at_rest(space, NAME).await?;
+                ensure!(rest == wanted, "{}", state::differences(&wanted, &rest).join("\n  "));
+                Ok(())
+            })
+            .await
+        };
         tokio::select! {
             () = crash.reached() => {}
             done = done => if !crash.fired() { done.context(plan.clone())? },
