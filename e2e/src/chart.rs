@@ -1,8 +1,10 @@
 //! The chart as helm renders it: takes values, gives manifests. Called by the `e2e` binary, which writes
 //! `manifests/install.yaml`, by `testing`, and by the tests of the chart.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -53,14 +55,23 @@ pub fn helm() -> Result<Command> {
     Ok(command)
 }
 
-/// What the chart's objects are with these values (as `values.yaml` has them), as one stream of YAML.
+/// What the chart's objects are with these values (as `values.yaml` has them), as one stream of YAML. It is rendered once for all
+/// who ask in this program: nobody changes the chart while that runs.
 ///
 /// # Errors
 /// When helm refuses them: with its own words.
 pub fn render(namespace: &str, values: &Value) -> Result<String> {
+    static RENDERED: Mutex<BTreeMap<(String, String), String>> = Mutex::new(BTreeMap::new());
+    let rendered = || RENDERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = (namespace.to_owned(), values.to_string());
+    if let Some(known) = rendered().get(&asked) {
+        return Ok(known.clone());
+    }
     let mut command = helm()?;
     command.args(["template", RELEASE]).arg(folder()).args(["--namespace", namespace, "--values=-"]);
-    said(command.stdin(input(values)?))
+    let manifest = said(command.stdin(input(values)?))?;
+    rendered().insert(asked, manifest.clone());
+    Ok(manifest)
 }
 
 /// A file that holds a value and has no name any more.

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -162,11 +162,18 @@ impl Family {
 
     /// Where the binaries are once they are built.
     fn folder(self) -> Result<PathBuf> {
+        // Tests ask for kubectl and helm again and again.
+        static KNOWN: [OnceLock<PathBuf>; Family::COUNT] = [const { OnceLock::new() }; Family::COUNT];
+        let known = &KNOWN[self as usize];
+        if let Some(folder) = known.get() {
+            return Ok(folder.clone());
+        }
         let go = go_version()?;
         let mut hash = Sha256::new();
         hash.update(format!("{go}\n{:?}\n{:?}", self.flags(), self.sources()));
         let digest: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Ok(paths::cache()?.join(format!("{}-{digest}", self.name())))
+        let folder = paths::cache()?.join(format!("{}-{digest}", self.name()));
+        Ok(known.get_or_init(|| folder).clone())
     }
 
     /// The folder of the family's binaries, after building them where they are not there yet. Shows its progress.
@@ -383,7 +390,12 @@ fn last(lines: &Mutex<Vec<String>>, count: usize) -> Vec<String> {
     lines.lock().map_or_else(|_| Vec::new(), |lines| lines[lines.len().saturating_sub(count)..].to_vec())
 }
 
-fn go_version() -> Result<String> {
+/// The version of Go, which is asked once.
+fn go_version() -> Result<&'static str> {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    if let Some(version) = VERSION.get() {
+        return Ok(version);
+    }
     let needs = "the local Kubernetes is built by Go 1.26 or newer (https://go.dev/dl)";
     let output = Command::new("go")
         .args(["env", "GOVERSION"])
@@ -392,7 +404,8 @@ fn go_version() -> Result<String> {
     if !output.status.success() {
         bail!("`go env GOVERSION` failed; {needs}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    let version = String::from_utf8(output.stdout)?.trim().to_owned();
+    Ok(VERSION.get_or_init(|| version))
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ rm $authority $authority.key";
 
 /// Waits until the operator's pods are those that stay.
 const NONE_IS_GOING: &str = "timeout 120 sh -c 'until going=$(kubectl -n memcached-operator-system get pods \
-    --output=jsonpath={.items[*].metadata.deletionTimestamp}) && [ -z \"$going\" ]; do sleep 0.2; done'";
+    --output=jsonpath={.items[*].metadata.deletionTimestamp}) && [ -z \"$going\" ]; do sleep 1; done'";
 
 /// What a restore has to leave as it is: what people and the operator wrote into resources.
 const RESOURCES: &str = "kubectl get mcd --output=jsonpath=\
