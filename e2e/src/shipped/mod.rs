@@ -4,6 +4,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -11,8 +12,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::cargo::{cargo, rustc};
-use crate::chart::said;
+use crate::chart::{repository, said};
 use crate::image;
+use crate::lock::FolderLock;
 
 mod materials;
 
@@ -22,6 +24,9 @@ pub const IMAGE: &str = concat!("ghcr.io/c5c3/memcached-operator-rs:", env!("CAR
 
 /// How the last step of the build makes the binary static, and small.
 pub const LINKED: [&str; 3] = ["--", "-Ctarget-feature=+crt-static", "-Cstrip=symbols"];
+
+/// The operator's own crate, without the library.
+const MAIN: &str = "src/main.rs";
 
 /// How the binary is built: the names are cargo's profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -72,7 +77,8 @@ pub fn static_binary(profile: Profile) -> Result<PathBuf> {
 }
 
 /// Links the library that the tests' own binary is made of once more, into a static file. `cargo rustc` would compile most
-/// crates again: it asks for their features for one package, the tests for those of the whole workspace.
+/// crates again: it asks for their features for one package, the tests for those of the whole workspace. A file that was linked
+/// of the same stays.
 fn link_again(target: &Path, binary: &Path) -> Result<()> {
     let built = said(
         cargo()
@@ -80,21 +86,38 @@ fn link_again(target: &Path, binary: &Path) -> Result<()> {
             .env("CARGO_TARGET_DIR", target),
     )?;
     let library = library(&built).context("cargo does not say where the operator's library is")?;
-    let folder = binary.parent().context("a binary is in a folder")?;
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // Two tests may link at once, and whoever packs it reads a whole file.
-    let linked = tempfile::Builder::new().prefix("linked").tempfile_in(folder)?.into_temp_path();
     let [_, flags @ ..] = LINKED;
-    said(
-        rustc()
-            .args(["src/main.rs", "--crate-name=memcached_operator", "--crate-type=bin", "--edition=2024"])
-            .arg(format!("--extern=memcached_operator={library}"))
-            .arg(format!("-Ldependency={}", target.join("debug").join("deps").display()))
-            .args(flags)
-            .arg("-o")
-            .arg(&linked),
-    )?;
-    linked.persist(binary).with_context(|| format!("cannot write {}", binary.display()))
+    let mut link = rustc();
+    link.args([MAIN, "--crate-name=memcached_operator", "--crate-type=bin", "--edition=2024"])
+        .arg(format!("--extern=memcached_operator={library}"))
+        .arg(format!("-Ldependency={}", target.join("debug").join("deps").display()))
+        .args(flags);
+    let folder = binary.parent().context("a binary is in a folder")?;
+    // Several tests may ask at once: the first links for all.
+    let _lock = FolderLock::acquire(folder)?;
+    let (stamp, main) = (binary.with_extension("linked"), repository().join(MAIN));
+    let wanted = linked_of(&link, [Path::new(&library), &main])?;
+    if binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|last| last == wanted) {
+        return Ok(());
+    }
+    // Another one may be reading the last file, and goes on with that.
+    let linked = tempfile::Builder::new().prefix("linked").tempfile_in(folder)?.into_temp_path();
+    said(link.arg("-o").arg(&linked))?;
+    // Who is interrupted between these links once more.
+    fs::write(&stamp, "").with_context(|| format!("cannot write {}", stamp.display()))?;
+    linked.persist(binary).with_context(|| format!("cannot write {}", binary.display()))?;
+    fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+}
+
+/// What a file is linked of: how, and of which state of these files. Cargo may bring back an older library, so it does not count
+/// which is newer.
+fn linked_of(link: &Command, sources: [&Path; 2]) -> Result<String> {
+    let mut of = format!("{link:?}\n");
+    for source in sources {
+        let file = fs::metadata(source).with_context(|| format!("cannot look at {}", source.display()))?;
+        of.push_str(&format!("{:?}, {} bytes\n", file.modified()?, file.len()));
+    }
+    Ok(of)
 }
 
 /// The operator's library among what cargo built, one JSON object a line.
@@ -140,4 +163,30 @@ pub fn write(profile: Profile, tag: &str, folder: &Path) -> Result<()> {
         list.display()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_is_linked_of_differs_by_command_and_by_each_source() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let [library, main] = ["library", "main"].map(|name| folder.path().join(name));
+        for source in [&library, &main] {
+            fs::write(source, "old")?;
+        }
+        let of = |argument: &str| linked_of(Command::new("link").arg(argument), [&library, &main]);
+        let first = of("static")?;
+        assert_eq!(of("static")?, first);
+        assert_ne!(of("dynamic")?, first);
+        let mut last = first;
+        for source in [&library, &main] {
+            fs::write(source, "longer than before")?;
+            let now = of("static")?;
+            assert_ne!(now, last, "{}", source.display());
+            last = now;
+        }
+        Ok(())
+    }
 }

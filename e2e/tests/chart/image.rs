@@ -50,6 +50,9 @@ fn instruction(containerfile: &str, name: &str) -> Result<String> {
 fn the_image_holds_one_static_file_and_is_what_the_containerfile_says() -> Result<()> {
     let _time = TestTime::begin();
     let binary = shipped::static_binary(Profile::Dev)?;
+    let linked = fs::metadata(&binary)?.modified()?;
+    let again = fs::metadata(shipped::static_binary(Profile::Dev)?)?.modified()?;
+    assert_eq!(again, linked, "nothing has changed, and linking takes long");
     let archive = files(&image::operator(&binary, shipped::IMAGE)?.pack()?)?;
     let manifest: Value = serde_json::from_slice(archive.get("manifest.json").context("a manifest")?)?;
     assert_eq!(manifest[0]["RepoTags"], json!([shipped::IMAGE]));
