@@ -74,7 +74,7 @@ impl Stage {
         shell(&format!("target/debug/e2e up{}", name_option(name)));
         let cluster = Cluster::shared(name, Shape::Node).await?;
         say(&format!("its files are in {}", cluster.folder().display()));
-        cluster.load(&image::operator(&binary()?, OWN_IMAGE)?)?;
+        cluster.load(&image::stripped_operator(&binary()?, OWN_IMAGE)?)?;
         say(&format!("its node has the images memcached:1.6 and {OWN_IMAGE}; it can pull no other"));
         let config = cluster.config("e2e-demo").await?;
         let folder = cluster.folder().to_owned();

@@ -415,7 +415,7 @@ async fn disturbances(cluster: &Cluster, space: &Space) -> Result<()> {
 #[tokio::test]
 async fn whatever_happens_while_secrets_change_pods_that_go_on_lose_no_key_and_no_client() -> Result<()> {
     let cluster = TemporaryCluster::up(&unique("disturbed"), Shape::Node).await?;
-    cluster.load(&image::operator(&binary()?, OWN_IMAGE)?)?;
+    cluster.load(&image::stripped_operator(&binary()?, OWN_IMAGE)?)?;
     let client = Client::try_from(cluster.config("e2e-test/install").await?)?;
     install(&client, &crd()).await?;
     in_namespace_of(&cluster, "disturbed", async |space| disturbances(&cluster, space).await).await

@@ -51,7 +51,7 @@ impl Site {
     async fn make() -> Result<Self> {
         let cluster = TemporaryCluster::up(&unique("traffic"), Shape::Node).await?.until_the_end();
         let program = binary()?;
-        cluster.load(&image::operator(&program, OWN_IMAGE)?)?;
+        cluster.load(&image::stripped_operator(&program, OWN_IMAGE)?)?;
         let client = Client::try_from(cluster.config("e2e-test/install").await?)?;
         install(&client, &crd()).await?;
         monitors::install(&client).await?;
