@@ -182,8 +182,44 @@ async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> 
     Ok(())
 }
 
+/// A pod runs an image that was loaded, and resolves a Service by its name.
+async fn pods_resolve_names_and_run_loaded_images(cluster: &Cluster) -> Result<()> {
+    let tag = "registry.example/cache:loaded";
+    let archive = cluster.folder().join("cache.tar");
+    fs::write(&archive, image::memcached()?.tagged(tag).pack()?)?;
+    succeed(e2e(&["load-image", "--name", cluster.name(), archive.to_str().context("a path")?]))?;
+    in_namespace_of(cluster, "dns", async |space| {
+        let (service, _) = run_memcached(space, tag).await?;
+        let name = format!("cache.{}.svc.cluster.local", space.name());
+        // CoreDNS hears of the Service as everybody does: some time after it was made.
+        let found = await_answer("the name is known", async || {
+            let mut resolve = cluster.kubectl()?;
+            resolve.args(["exec", "-n", space.name(), "cache", "--", "getent", "hosts", &name]);
+            succeed(resolve)
+        })
+        .await?;
+        assert_eq!(
+            found.split_whitespace().collect::<Vec<_>>(),
+            [service_address(&service)?.to_string(), name]
+        );
+        let description = space.describe().await;
+        for part in [
+            "--- Pod cache\n{",
+            "--- Service cache",
+            "--- event Pod cache: Started",
+            "--- log of cache, container memcached\n",
+        ] {
+            assert!(description.contains(part), "no {part:?} in {description}");
+        }
+        assert!(!description.contains("no log:"), "{description}");
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
-async fn two_clusters_at_once_do_not_meet() -> Result<()> {
+async fn two_clusters_at_once_do_not_meet_and_pods_resolve_services_by_name_and_run_images_that_were_loaded()
+-> Result<()> {
     let _turn = turn().await;
     let (name, other) = (unique("one"), unique("two"));
     let (first, second) =
@@ -204,7 +240,9 @@ async fn two_clusters_at_once_do_not_meet() -> Result<()> {
     drop(first);
     assert_eq!(leftovers_of(&gone), Vec::<String>::new());
     assert_eq!(second.broken().await, None);
-    in_namespace_of(&second, "after", body).await
+    in_namespace_of(&second, "after", body).await?;
+    // It needs a cluster, and none of its own.
+    pods_resolve_names_and_run_loaded_images(&second).await
 }
 
 #[tokio::test]
@@ -324,43 +362,6 @@ async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_onc
             space.wait_within::<Service>("cache", "it is gone", limit, |service| service.is_none()).await;
         let message = late.err().context("it is still there")?.to_string();
         assert!(message.contains("Service cache: it is gone. Seen last: {"), "{message}");
-        Ok(())
-    })
-    .await
-}
-
-#[tokio::test]
-async fn pods_resolve_services_by_name_and_run_images_that_were_loaded() -> Result<()> {
-    let _turn = turn().await;
-    let cluster = TemporaryCluster::up(&unique("images"), Shape::Node).await?;
-    let tag = "registry.example/cache:loaded";
-    let archive = cluster.folder().join("cache.tar");
-    fs::write(&archive, image::memcached()?.tagged(tag).pack()?)?;
-    succeed(e2e(&["load-image", "--name", cluster.name(), archive.to_str().context("a path")?]))?;
-    in_namespace_of(&cluster, "dns", async |space| {
-        let (service, _) = run_memcached(space, tag).await?;
-        let name = format!("cache.{}.svc.cluster.local", space.name());
-        // CoreDNS hears of the Service as everybody does: some time after it was made.
-        let found = await_answer("the name is known", async || {
-            let mut resolve = cluster.kubectl()?;
-            resolve.args(["exec", "-n", space.name(), "cache", "--", "getent", "hosts", &name]);
-            succeed(resolve)
-        })
-        .await?;
-        assert_eq!(
-            found.split_whitespace().collect::<Vec<_>>(),
-            [service_address(&service)?.to_string(), name]
-        );
-        let description = space.describe().await;
-        for part in [
-            "--- Pod cache\n{",
-            "--- Service cache",
-            "--- event Pod cache: Started",
-            "--- log of cache, container memcached\n",
-        ] {
-            assert!(description.contains(part), "no {part:?} in {description}");
-        }
-        assert!(!description.contains("no log:"), "{description}");
         Ok(())
     })
     .await
