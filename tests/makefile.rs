@@ -110,7 +110,7 @@ fn read(folder: &TempDir, name: &str) -> String {
 fn removals(did: &str) -> Vec<(&str, usize)> {
     let mut lines = did.lines();
     assert_eq!(lines.next(), Some("build-programs"), "{did}");
-    let mut removals = BTreeMap::new();
+    let mut removals = BTreeMap::<_, usize>::new();
     for line in lines {
         let cluster = line.strip_prefix("down --name ").unwrap();
         *removals.entry(cluster).or_default() += 1;
