@@ -13,9 +13,9 @@
 //! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. Where it is unknown whether
 //! the apply was stored (no answer, or an error of the API server or of a webhook) the turn counts. The turn of a StatefulSet
 //! between two pods is idle also while a Secret is missing or StatefulSets may not be listed; it counts again as soon as the
-//! next pod goes, and for that a free one is needed again. The turn is suspended until there is one: it stays on record,
-//! takes nobody's place, and the resource is looked at again when a turn ends. A resource that adopts a newer template and
-//! stalls or is refused blocks all further adoptions.
+//! next pod goes, whatever for, and for that a free one is needed again. The turn is suspended until there is one: it stays on
+//! record, takes nobody's place, and the resource is looked at again when a turn ends. A resource that adopts a newer template
+//! and stalls or is refused blocks all further adoptions.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
@@ -253,6 +253,8 @@ impl RolloutBudget {
             }
             (Some(turn), None) if !done => TurnState::Granted(turn),
             (None, Some(cause)) if self.may_grant(key, cause) => TurnState::Granted(RolloutTurn::new(cause)),
+            // Should the cause go away, the pods that are left may not go without a turn.
+            (Some(turn), Some(cause)) if !done => TurnState::Suspended(RolloutTurn { cause, ..turn }),
             (_, Some(cause)) => TurnState::Waiting(cause),
             (_, None) => TurnState::NotNeeded,
         }

@@ -106,11 +106,19 @@ pub fn apply<'a>(
     let adoption = adoption(view, spec, mounted_secrets, &present);
     let newest = || plan(desired::newest_children(view, spec, mounted_secrets));
     let budgeted = by_turn(view, mounted_secrets, adoption, present, adoption.has_turn().then(newest));
-    if budgeted.turn_state != TurnState::Waiting(BudgetedRollout::Secret) {
+    let turn_state = budgeted.turn_state;
+    let waits_for_secret = matches!(
+        turn_state,
+        TurnState::Waiting(BudgetedRollout::Secret)
+            | TurnState::Suspended(RolloutTurn { cause: BudgetedRollout::Secret, .. })
+    );
+    if !waits_for_secret {
         return budgeted;
     }
-    match desired::children_meanwhile(view, spec, mounted_secrets) {
-        Some(meanwhile) => BudgetedPlan { plan: waiting(view, plan(meanwhile)), ..budgeted },
+    match desired::children_meanwhile(view, spec, mounted_secrets).map(plan) {
+        Some(meanwhile) => {
+            BudgetedPlan { plan: waiting(view, mounted_secrets, meanwhile, turn_state), turn_state }
+        }
         None => budgeted,
     }
 }
@@ -132,10 +140,7 @@ fn by_turn<'a>(
         }
         AdoptionState::Waits | AdoptionState::Begins => Some(BudgetedRollout::Adoption),
     };
-    let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
-    let all_back = view.pods_are_back() || (present.desired.is_paused() && view.named_pods_stay());
-    let turn_state =
-        rollout_budget.turn_state(key, reason, all_back && !backs_off(now) && !is_out_of_sight(now));
+    let turn_state = turn_of(view, &present, now, reason);
     let idle = |plan: &Plan<'_>| {
         let named_pods_stay = view.named_pods_stay();
         let is_held = named_pods_stay && plan.replacement == Replacement::Held;
@@ -144,7 +149,8 @@ fn by_turn<'a>(
         is_held || is_refused || is_out_of_sight(plan)
     };
     // It has its turn still, and others got theirs while it was out of sight: should its pods not roll yet, they must not begin.
-    let unanswered = view.unanswered().filter(|_| reason.is_some() && !rollout_budget.has_free_turn(key));
+    let has_free_turn = view.world.rollout_budget.has_free_turn(&view.resource.seen.key);
+    let unanswered = view.unanswered().filter(|_| reason.is_some() && !has_free_turn);
     let waits_for_answer = |mut plan: Plan<'a>| {
         let workload = plan.desired.workload();
         let planned = plan.children.iter_mut().find(|it| it.kind == workload && it.action.cause().is_some());
@@ -158,22 +164,48 @@ fn by_turn<'a>(
             let plan = waits_for_answer(newest);
             BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
-        (TurnState::Waiting(_), _) => BudgetedPlan { plan: waiting(view, present), turn_state },
-        // The turn may have been idle, or another operator's: whoever got one meanwhile goes on first.
-        (TurnState::Granted(_), _) if present.lets_pods_go(view) && !rollout_budget.has_free_turn(key) => {
-            let plan = present.keeping_pods(view, mounted_secrets);
-            BudgetedPlan { turn_state: turn_state.suspended(), plan }
+        (TurnState::Waiting(_) | TurnState::Suspended(_), _) => {
+            BudgetedPlan { plan: waiting(view, mounted_secrets, present, turn_state), turn_state }
         }
         (TurnState::Granted(_), _) => {
             let plan = waits_for_answer(present);
             BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
-        (TurnState::NotNeeded | TurnState::Suspended(_), _) => BudgetedPlan { turn_state, plan: present },
+        (TurnState::NotNeeded, _) => BudgetedPlan { turn_state, plan: present },
     }
 }
 
-/// The plan without what would replace pods. A workload that is as it is to be until their turn waits for that.
-fn waiting<'a>(view: &View<'_>, mut plan: Plan<'a>) -> Plan<'a> {
+/// The turn of a resource that carries out `now` if it may. `reason`: for which it needs one.
+fn turn_of(
+    view: &View<'_>,
+    present: &Plan<'_>,
+    now: &Plan<'_>,
+    reason: Option<BudgetedRollout>,
+) -> TurnState {
+    let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
+    let all_back = view.pods_are_back() || (present.desired.is_paused() && view.named_pods_stay());
+    let done = all_back && !backs_off(now) && !is_out_of_sight(now);
+    let turn_state = rollout_budget.turn_state(key, reason, done);
+    // The turn may have been idle, or another operator's: whoever got one meanwhile goes on first.
+    let goes_on = present.lets_pods_go(view) || (reason.is_some() && view.named_pods_stay());
+    match goes_on && !rollout_budget.has_free_turn(key) {
+        true => turn_state.suspended(),
+        false => turn_state,
+    }
+}
+
+/// The plan without what would replace pods. A workload that is as it is to be until their turn waits for that. Where a turn is
+/// suspended, the next pod does not go with the template of before either; what an edit began goes on.
+fn waiting<'a>(
+    view: &View<'a>,
+    mounted_secrets: &MountedSecrets,
+    plan: Plan<'a>,
+    turn_state: TurnState,
+) -> Plan<'a> {
+    let mut plan = match turn_state {
+        TurnState::Suspended(_) => plan.keeping_pods(view, mounted_secrets),
+        _ => plan,
+    };
     let until_turn = plan.desired.is_until_turn().then(|| plan.desired.workload());
     let waits = |it: &&mut Planned| {
         let is_kept = until_turn == Some(it.kind) && it.action == Action::Keep;

@@ -179,11 +179,12 @@ impl<'a> DesiredChildren<'a> {
     /// The same with a partition that lets no further pod go.
     #[must_use]
     pub fn keeping_pods(self, view: &View<'a>) -> Self {
-        let Self { intent, live, .. } = self;
+        let Self { intent, live, until, .. } = self;
         let at = view.our_workload().and_then(|live| live.partition).unwrap_or(HELD);
         let of_kept_pods = intent.partition.of_kept_pods.max(at);
         let partition = Partition { of_kept_pods, ..intent.partition };
-        Self::new(Intent { partition, ..intent }, live, view.resource.rendered_hashes.as_deref())
+        let known = view.resource.rendered_hashes.as_deref();
+        Self { until, ..Self::new(Intent { partition, ..intent }, live, known) }
     }
 
     /// Whether a StatefulSet is to keep all its pods, whatever becomes of its template.
@@ -226,7 +227,7 @@ pub fn children<'a>(
 }
 
 /// The children of this spec with the Secrets that the pods have, for as long as those have to wait for others: their number
-/// still follows the spec, and what somebody else changes is put back. `None` where not only Secrets changed.
+/// still follows the spec, and what somebody else changes is put back. `None` where not only Secrets changed, or not even these.
 #[must_use]
 pub fn children_meanwhile<'a>(
     view: &View<'a>,
@@ -234,6 +235,9 @@ pub fn children_meanwhile<'a>(
     mounted_secrets: &'a MountedSecrets,
 ) -> Option<DesiredChildren<'a>> {
     let before = view.our_workload()?.secret_hash.as_deref();
+    if before == mounted_secrets.hash.as_deref() {
+        return None;
+    }
     let desired = with_secrets(view, spec, mounted_secrets, before);
     desired.keeps_template().then_some(DesiredChildren { until: Until::Turn, ..desired })
 }

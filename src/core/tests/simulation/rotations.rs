@@ -385,6 +385,45 @@ fn a_cache_with_named_pods_that_could_not_go_on_needs_a_free_turn_before_its_nex
     }
 }
 
+/// Whoever leads: no pod goes with content that is older than the Secret, and each of those that are left is replaced once.
+#[test]
+fn a_cache_with_named_pods_that_could_not_go_on_needs_a_free_turn_for_newer_content_too() {
+    let ends: [fn(&mut Fleet); 3] =
+        [|_| (), |fleet| fleet.restart(BudgetSettings { limit: 1, ..BUDGET }), Fleet::change_leader];
+    for end in ends {
+        let mut fleet = between_two_pods_while_another_rolls();
+        fleet.list(Watched::Child(ChildKind::StatefulSet));
+        fleet.secrets().set_secret(Some(7));
+        end(&mut fleet);
+        fleet.quiet();
+        fleet.check();
+        assert_eq!((fleet.model("cache-00").partition(), first(&mut fleet)), (2, 1), "another one rolls");
+        assert_eq!(fleet.turns(), [Some(BudgetedRollout::Secret); 2], "it goes on by it");
+        while fleet.hear() || fleet.ask() || fleet.model("cache-01").work() {}
+        let (partition, new) = (fleet.model("cache-00").partition(), first(&mut fleet));
+        assert_eq!((partition, new), (2, 0), "its turn has come, and brings the newer content at once");
+        fleet.settle();
+        assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+        assert_eq!((fleet.rollouts(), fleet.turns()), (vec![2; 2], vec![None; 2]));
+    }
+}
+
+/// The user takes the newer content back before the turn comes.
+#[test]
+fn a_cache_with_named_pods_keeps_its_turn_while_it_waits_with_newer_content() {
+    let mut fleet = between_two_pods_while_another_rolls();
+    fleet.list(Watched::Child(ChildKind::StatefulSet));
+    for content in [7, 5] {
+        fleet.secrets().set_secret(Some(content));
+        fleet.quiet();
+        fleet.check();
+        assert_eq!((fleet.model("cache-00").partition(), first(&mut fleet)), (2, 1), "another one rolls");
+    }
+    fleet.settle();
+    assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+    assert_eq!((fleet.rollouts()[0], fleet.turns()), (1, vec![None; 2]));
+}
+
 /// The apply that lets the next pod go had no answer. It was stored, and no watch tells of it yet.
 #[test]
 fn a_cache_with_named_pods_keeps_its_turn_while_it_is_not_known_whether_its_next_pod_may_go() {
