@@ -68,6 +68,20 @@ impl Listing {
         self.scope.includes(&key.namespace) && !self.named.contains(key)
     }
 
+    /// A watch shows an object after the list was complete.
+    pub fn show(&mut self, key: &Key) {
+        if self.lacks(key) {
+            self.named.insert(key);
+            self.named.complete();
+        }
+    }
+
+    /// Whether the list is of this scope.
+    #[must_use]
+    pub fn is_of(&self, scope: &Scope) -> bool {
+        self.scope == *scope
+    }
+
     /// Whether a request about an object was answered after the request of this list had left.
     #[must_use]
     pub fn left_before(&self, answered: Moment) -> bool {

@@ -204,7 +204,7 @@ impl Reconciler {
                 let key = seen.key.clone();
                 if self.world.see_resource(*seen) { BTreeSet::from([key]) } else { BTreeSet::new() }
             }
-            Event::Child(seen) => self.world.see_child(*seen).into_iter().collect(),
+            Event::Child(seen) => self.world.see_child(*seen, self.now).into_iter().collect(),
             Event::Secret(seen) => self.world.see_secret(seen),
             Event::Pod(seen) => self.world.see_pod(seen, self.now).into_iter().collect(),
             Event::Gone { kind, key } => self.world.gone(kind, &key, self.now),

@@ -210,9 +210,11 @@ impl Replies<'_> {
             resource.slot_mut(kind).store_answered_absence(attempt.version.as_ref(), answered);
             return;
         }
+        let asked_before = resource.asked_pods();
         let version = server_version.as_deref().unwrap_or_default();
         let circumstances = Circumstances { version, answered, now };
         effects.append(&mut child_written(resource, subject, sent, seen, &circumstances));
+        self.world.expect_pods(subject.key, asked_before, now);
     }
 
     /// Notes that a pod goes.
@@ -287,7 +289,7 @@ impl Replies<'_> {
         if let Some(agents) = &mut resource.agents {
             agents.note(id, of_agents, self.now);
         }
-        let asked = resource.live(ChildKind::StatefulSet).map_or(0, live::Live::asked);
+        let asked = resource.asked_pods();
         if let Some(figures) = &mut resource.figures {
             let pods: Vec<_> = (0..asked).map(|number| format!("{}-{number}", key.name)).collect();
             figures.note(id, of_figures, &pods, self.now);

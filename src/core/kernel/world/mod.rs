@@ -38,6 +38,9 @@ pub struct World {
     /// The pods that do not run, with why, and those of a StatefulSet that are not ready, are being deleted or are missing.
     /// Of the others nothing is kept.
     noted_pods: BTreeMap<Key, NotedPod>,
+    /// Lists of pods that were complete before those of the StatefulSets: which pods they lack is not known yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    listed_pods: Vec<Listing>,
     /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
     /// The lists that are under way, and those that have been complete.
@@ -62,7 +65,7 @@ enum NotedPod {
         /// Since when it is known that it does not serve, where it does not.
         noted: Timestamp,
     },
-    /// It ended, or a list lacks it, and its StatefulSet has not made another one of this name yet.
+    /// It ended, or a list lacks it, or its StatefulSet asks for it since a moment ago and has not made it yet.
     Missing {
         /// The resource.
         instance: String,
@@ -262,9 +265,6 @@ impl World {
                 false => self.gone(kind, key, now),
             });
         }
-        if kind == Watched::Pod {
-            dirty.append(&mut self.note_missing(scope, &listing, now));
-        }
         if let Watched::Child(kind) = kind {
             self.left_behind.remove_lacking(kind, scope, |key| listing.lacks(key));
             let lacking = self.resources.range_mut(scope.keys()).filter(|(key, _)| listing.lacks(key));
@@ -278,6 +278,11 @@ impl World {
         if kind == Watched::Memcached {
             self.rollout_budget.saw(scope);
         }
+        if kind == Watched::Pod {
+            self.listed_pods.retain(|it| !it.is_of(scope));
+            self.listed_pods.push(listing);
+        }
+        dirty.append(&mut self.note_missing(scope, now));
         if was_refused {
             self.follow_status(scope);
             dirty.extend(self.resources.range(scope.keys()).map(|(key, _)| key.clone()));
@@ -288,13 +293,15 @@ impl World {
         dirty
     }
 
-    /// Notes the pods that StatefulSets ask for and that a list of pods lacks. Returns their resources.
-    fn note_missing(&mut self, scope: &Scope, listing: &Listing, now: Timestamp) -> BTreeSet<Key> {
-        let asked = |it: &Resource| it.live(ChildKind::StatefulSet).map_or(0, Live::asked);
+    /// Notes the pods that StatefulSets ask for and that a list of pods lacks, once both were listed. Returns their resources.
+    fn note_missing(&mut self, scope: &Scope, now: Timestamp) -> BTreeSet<Key> {
+        let are_listed = self.lists.is_complete(Watched::Child(ChildKind::StatefulSet), scope);
+        let at = self.listed_pods.iter().position(|it| are_listed && it.is_of(scope));
+        let Some(listing) = at.map(|at| self.listed_pods.swap_remove(at)) else { return BTreeSet::new() };
         let pods = self
             .resources
             .range(scope.keys())
-            .flat_map(|(key, it)| (0..asked(it)).map(move |number| (key.clone(), key.pod(number))));
+            .flat_map(|(key, it)| (0..it.asked_pods()).map(move |number| (key.clone(), key.pod(number))));
         let is_missing = |(_, pod): &(Key, Key)| listing.lacks(pod) && !self.noted_pods.contains_key(pod);
         let missing: Vec<(Key, Key)> = pods.filter(is_missing).collect();
         for (resource, pod) in &missing {
@@ -302,6 +309,20 @@ impl World {
             self.noted_pods.insert(pod.clone(), NotedPod::Missing { instance, since: now });
         }
         missing.into_iter().map(|(resource, _)| resource).collect()
+    }
+
+    /// Notes the pods that a StatefulSet asks for now, beyond so many as before, and that it has not made: no watch tells of one
+    /// that is refused from the start.
+    pub fn expect_pods(&mut self, resource: &Key, asked_before: i32, now: Timestamp) {
+        let known = self.resources.get(resource).and_then(|it| it.live(ChildKind::StatefulSet));
+        let Some(live) = known else { return };
+        let made = live.rollout.as_ref().map_or(0, |it| it.replicas);
+        for pod in (asked_before.max(made)..live.asked()).map(|number| resource.pod(number)) {
+            if self.noted_pods.get(&pod).and_then(NotedPod::there).is_none() {
+                let instance = resource.name.clone();
+                self.noted_pods.insert(pod, NotedPod::Missing { instance, since: now });
+            }
+        }
     }
 
     /// The list lacks an object that an answer described after the request of the list had left: the object may have
@@ -420,7 +441,7 @@ impl World {
 
     /// A child was seen. Returns its resource if that is news. Children without a resource are not kept: resources are
     /// listed before everything else.
-    pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
+    pub fn see_child(&mut self, seen: SeenChild, now: Timestamp) -> Option<Key> {
         let kind = Watched::Child(seen.kind);
         let resource = self.resources.get_mut(&seen.key);
         let answered = resource.as_ref().map(|resource| resource.slot(seen.kind).answered);
@@ -429,6 +450,10 @@ impl World {
             self.left_behind.note(&seen);
             return None;
         };
+        // Which pods one lacks that a list is the first to show, the list of pods tells.
+        let is_known = authority == Authority::Watch || resource.live(ChildKind::StatefulSet).is_some();
+        let expects = (seen.kind == ChildKind::StatefulSet && is_known)
+            .then(|| (seen.key.clone(), resource.asked_pods()));
         let slot = resource.slot_mut(seen.kind);
         let is_news = match authority {
             Authority::Watch => slot.store_from_watch(seen),
@@ -440,7 +465,11 @@ impl World {
                 slot.store_as_truth(seen)
             }
         };
-        is_news.then(|| resource.seen.key.clone())
+        let news = is_news.then(|| resource.seen.key.clone());
+        if let Some((key, asked_before)) = expects {
+            self.expect_pods(&key, asked_before, now);
+        }
+        news
     }
 
     /// A child was read; `known` is what was known when the request left. If nothing was learned in between, the answer
@@ -497,6 +526,9 @@ impl World {
         let is_same = |it: &&SeenPod| it.uid == seen.uid;
         let is_going = known.and_then(NotedPod::there).filter(is_same).is_some_and(|it| it.deleting);
         seen.deleting |= authority == Authority::Watch && is_going;
+        if seen.revision.is_some() {
+            self.listed_pods.iter_mut().for_each(|it| it.show(&seen.key));
+        }
         let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
         // As nearly all pods.
         if !is_noted && known.is_none() {
@@ -559,16 +591,19 @@ impl World {
         }
     }
 
-    /// A pod is gone. Its StatefulSet makes another one of that name, unless it asks for fewer.
+    /// A pod is gone. Its StatefulSet makes another one of that name, unless it asks for fewer. Of one that served until it was
+    /// deleted with no grace, nothing is noted.
     fn end_pod(&mut self, key: &Key, now: Timestamp) -> Option<Key> {
-        let pod = self.noted_pods.remove(key)?;
-        let resource = Key { namespace: key.namespace.clone(), name: pod.instance().to_owned() };
-        let known = self.resources.get(&resource)?;
-        let asked = known.live(ChildKind::StatefulSet).map_or(0, Live::asked);
+        let pod = self.noted_pods.remove(key);
+        let name = pod.as_ref().map(NotedPod::instance).or_else(|| Some(key.name.rsplit_once('-')?.0))?;
+        let resource = Key { namespace: key.namespace.clone(), name: name.to_owned() };
+        let asked = self.resources.get(&resource)?.asked_pods();
         let comes_back = key.number_of_pod(&resource).is_some_and(|number| number < asked);
         let since = match pod {
-            NotedPod::There { seen, .. } => seen.revision.map(|_| now),
-            NotedPod::Missing { since, .. } => Some(since),
+            Some(NotedPod::There { seen, .. }) => seen.revision.map(|_| now),
+            Some(NotedPod::Missing { since, .. }) => Some(since),
+            None if comes_back => Some(now),
+            None => return None,
         };
         if let Some(since) = since.filter(|_| comes_back) {
             let instance = resource.name.clone();

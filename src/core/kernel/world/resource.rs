@@ -223,6 +223,12 @@ impl Resource {
         self.slot(kind).live.as_ref()
     }
 
+    /// How many pods its StatefulSet asks for.
+    #[must_use]
+    pub fn asked_pods(&self) -> i32 {
+        self.live(ChildKind::StatefulSet).map_or(0, Live::asked)
+    }
+
     /// Whether a child still has to be compared.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Children without a controller: those that this operator made for an earlier resource are taken back, others are not.
 
+use jiff::Timestamp;
 use json_patch::{AddOperation, PatchOperation};
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion, Uid};
@@ -74,7 +75,7 @@ fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
             resource_version: ResourceVersion::from("8"),
             ..live(ChildKind::NetworkPolicy, &guarded)
         };
-        world.see_child(controlled);
+        world.see_child(controlled, Timestamp::UNIX_EPOCH);
         assert_eq!(sent(&world), ["delete NetworkPolicy"]);
     }
 }

@@ -1,5 +1,6 @@
 //! What others do to a child: who replaced pods, who changed what is put back, and who decides about the number of pods.
 
+use jiff::Timestamp;
 use kube_core::DynamicObject;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::SeenChild;
@@ -80,7 +81,9 @@ fn pods_that_somebody_else_replaced_are_told_of_once_with_field_and_manager() {
     let spec = json!({});
     let mut world = settled(&spec);
     assert_eq!(said(&world), (vec![], false));
-    world.see_child(changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout")).unwrap();
+    world
+        .see_child(changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout"), Timestamp::UNIX_EPOCH)
+        .unwrap();
     let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
     let words = format!(
         "PodsReplacedByOthers: Somebody else changed the pod template, so pods are replaced \
@@ -109,14 +112,14 @@ fn of_an_entry_that_was_told_of_only_what_came_and_what_went_is_told() {
     let mut world = settled(&spec);
     let mut child = changed(&spec, ANNOTATION, json!("now"), "kubectl-set");
     written_by(&mut child, "kubectl-set", "2026-11-22T10:00:00Z", &[&env("A"), &env("B")]);
-    world.see_child(child.clone()).unwrap();
+    world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
     store_status(&mut world);
     let told = |world: &mut World, child: &mut SeenChild, value: &str, time: &str, fields: &[&str]| {
         child
             .content
             .edit(|it| it["spec"]["template"]["metadata"]["annotations"]["of-another"] = json!(value));
         written_by(child, "kubectl-set", time, fields);
-        world.see_child(child.clone()).unwrap();
+        world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
         let (words, _) = said(world);
         store_status(world);
         let (_, what) = words[0].split_once("so pods are replaced (").unwrap();
@@ -138,14 +141,14 @@ fn a_manager_that_writes_again_and_again_without_new_pods_writes_no_status() {
     let spec = json!({});
     let mut world = settled(&spec);
     let mut child = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
-    world.see_child(child.clone()).unwrap();
+    world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
     store_status(&mut world);
     // As the pass does that finds nothing to do.
     world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Deployment).template_changed = false;
     let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
     written_by(&mut child, "kubectl-rollout", "2026-11-22T11:00:00Z", &[field, "metadata.labels[a]"]);
     child.content.edit(|it| it["metadata"]["labels"]["a"] = json!("b"));
-    world.see_child(child).unwrap();
+    world.see_child(child, Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!(run(&world).requests, []);
 }
 
@@ -153,7 +156,12 @@ fn a_manager_that_writes_again_and_again_without_new_pods_writes_no_status() {
 fn what_weakens_the_pods_is_a_warning_that_names_it() {
     let spec = json!({});
     let mut world = settled(&spec);
-    world.see_child(changed(&spec, "/spec/template/spec/hostNetwork", json!(true), "kubectl-patch")).unwrap();
+    world
+        .see_child(
+            changed(&spec, "/spec/template/spec/hostNetwork", json!(true), "kubectl-patch"),
+            Timestamp::UNIX_EPOCH,
+        )
+        .unwrap();
     let (words, by_others) = said(&world);
     assert!(
         by_others
@@ -169,7 +177,7 @@ fn what_weakens_the_pods_is_found_behind_any_number_of_other_fields() {
     let mut child = changed(&spec, "/spec/template/spec/hostNetwork", json!(true), "kubectl-patch");
     let others = (0..100).map(|n| format!("spec.template.metadata.annotations[{n}]"));
     child.managers[0].fields = others.chain(child.managers[0].fields.clone()).collect();
-    world.see_child(child).unwrap();
+    world.see_child(child, Timestamp::UNIX_EPOCH).unwrap();
     store_status(&mut world);
     let status = &world.resources.values().next().unwrap().seen.status;
     assert_eq!(
@@ -207,7 +215,9 @@ fn a_first_status_tells_of_who_changed_the_template_since_the_resource_was_made(
     let seen = &mut world.resources.values_mut().next().unwrap().seen;
     seen.created = Some(created.parse().unwrap());
     seen.status = MemcachedStatus::default();
-    world.see_child(changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout")).unwrap();
+    world
+        .see_child(changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout"), Timestamp::UNIX_EPOCH)
+        .unwrap();
     let (words, by_others) = said(&world);
     assert_eq!(
         (by_others, words.iter().any(|it| it.starts_with("PodsReplacedByOthers"))),
@@ -220,7 +230,9 @@ fn a_first_status_tells_of_who_changed_the_template_since_the_resource_was_made(
 fn what_is_put_back_names_the_field_and_who_changed_it() {
     let spec = json!({});
     let mut world = settled(&spec);
-    world.see_child(changed(&spec, "/spec/replicas", json!(5), "kubectl-scale")).unwrap();
+    world
+        .see_child(changed(&spec, "/spec/replicas", json!(5), "kubectl-scale"), Timestamp::UNIX_EPOCH)
+        .unwrap();
     let changes = changes(&world);
     let managers: Vec<_> = changes.managers.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(

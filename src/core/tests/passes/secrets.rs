@@ -59,7 +59,7 @@ fn whoever_takes_the_annotations_of_a_deployment_away_moves_no_server() {
     let mut meddled = complete(deployment(&tls(true)), 1);
     meddled.content.edit(|it| it["metadata"]["annotations"] = json!(null));
     meddled.resource_version = ResourceVersion::from("8");
-    world.see_child(meddled).unwrap();
+    world.see_child(meddled, Timestamp::UNIX_EPOCH).unwrap();
     world.resources.values_mut().next().unwrap().seen.status.template_revision = Some(1);
     assert_eq!(sent(&world), ["apply Deployment"]);
 }

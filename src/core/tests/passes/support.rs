@@ -99,7 +99,7 @@ pub(crate) fn world(spec: &Value, children: Vec<SeenChild>) -> World {
     let mut world = World::default();
     world.see_resource(seen::resource(&serde_json::from_value(resource).unwrap()).unwrap());
     for child in std::iter::once(live(ChildKind::ConfigMap, spec)).chain(children) {
-        world.see_child(child).unwrap();
+        world.see_child(child, Timestamp::UNIX_EPOCH).unwrap();
     }
     world
 }

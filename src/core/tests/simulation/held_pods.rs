@@ -86,17 +86,24 @@ fn a_pod_whose_turn_has_come_is_not_deleted_with_its_keys_while_the_next_one_wou
     simulation.model.check_converged();
 }
 
-/// A node is drained, and the status of the StatefulSet is of before: it counts the pod that ended as ready.
-#[test]
-fn the_next_named_pod_waits_for_one_that_ended_before_its_set_tells_of_that() {
-    let mut simulation = edited(NAMED, NAMED + 1);
-    replace_the_last_pod(&mut simulation);
+/// A node is drained, or somebody deletes a pod with no grace, and the status of the StatefulSet is of before: it counts the pod
+/// that ended as ready.
+#[rstest]
+#[case::after_its_grace(|simulation: &mut Simulation| {
     simulation.model.lose_pod(0);
     while let Some(event) = simulation.model.next_event_of(Watched::Pod) {
         simulation.step(event);
     }
-    answer_all(&mut simulation);
+    answer_all(simulation);
     simulation.model.end_pods();
+})]
+#[case::at_once(|simulation: &mut Simulation| simulation.model.kill_pod(0))]
+fn the_next_named_pod_waits_for_one_that_ended_before_its_set_tells_of_that(
+    #[case] ends: fn(&mut Simulation),
+) {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    replace_the_last_pod(&mut simulation);
+    ends(&mut simulation);
     answer_all(&mut simulation);
     assert_eq!(simulation.model.partition(), 2);
     run(&mut simulation);
@@ -123,9 +130,10 @@ fn a_pod_that_misses_probes_by_another_clock_is_waited_for_all_the_same() {
 /// A policy came after the pods, and the user corrects the spec. Kubernetes tries to make the pod that is missing before it
 /// replaces any.
 #[rstest]
-#[case::the_same_operator_goes_on(false)]
-#[case::another_one_leads_by_then(true)]
-fn a_named_pod_that_is_refused_gets_the_template_that_is_not(#[case] restarts: bool) {
+#[case::the_same_operator_goes_on(|_: &mut Simulation| ())]
+#[case::another_one_leads_by_then(Simulation::restart)]
+#[case::the_list_of_pods_was_the_first_one(Simulation::restart_listing_backwards)]
+fn a_named_pod_that_is_refused_gets_the_template_that_is_not(#[case] then: fn(&mut Simulation)) {
     let mut simulation = edited(NAMED, NAMED);
     run(&mut simulation);
     simulation.model.refuse_pods();
@@ -134,15 +142,38 @@ fn a_named_pod_that_is_refused_gets_the_template_that_is_not(#[case] restarts: b
     assert_eq!(simulation.model.ready_pods(ChildKind::StatefulSet), 2);
     simulation.model.edit(NAMED + 1);
     run(&mut simulation);
-    if restarts {
-        simulation.restart();
-        run(&mut simulation);
-    }
+    then(&mut simulation);
+    run(&mut simulation);
     assert_eq!((simulation.model.partition(), simulation.model.pods_of_the_new_template()), (2, 0));
     pass(&mut simulation, 125);
     run(&mut simulation);
     simulation.model.check_converged();
     assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
+
+/// A quota admits no more of them, and the user asks for less in each. No watch ever tells of a pod that was never there.
+#[rstest]
+#[case::of_more_than_before(|simulation: &mut Simulation| {
+    simulation.model.edit(NAMED);
+    run(simulation);
+})]
+#[case::of_a_new_cache(|simulation: &mut Simulation| simulation.model.edit(NAMED))]
+fn named_pods_that_were_never_made_get_the_template_that_is_not_refused(#[case] begins: fn(&mut Simulation)) {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.admit_pods(3);
+    begins(&mut simulation);
+    simulation.model.change_spec(|spec| spec.replicas = Some(5));
+    run(&mut simulation);
+    assert_eq!(simulation.model.ready_pods(ChildKind::StatefulSet), 3);
+    simulation.model.change_spec(|spec| {
+        spec.memcached = Some(serde_json::from_value(json!({"maxMemoryMB": 32})).unwrap());
+    });
+    run(&mut simulation);
+    pass(&mut simulation, 125);
+    run(&mut simulation);
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.pods_of_the_new_template(), 5);
 }
 
 /// Until nothing happens but by time; whatever the operator asks for with these words is refused.

@@ -104,7 +104,19 @@ impl Simulation {
         self.restart_with(Settings::default());
     }
 
+    /// The same, and the lists of the children and their pods come the other way round: all but that of the resources are asked
+    /// for at once.
+    pub(crate) fn restart_listing_backwards(&mut self) {
+        let [first, others @ ..] = Watched::ALL;
+        let order = [first].into_iter().chain(others.into_iter().rev());
+        self.restart_in_order(Settings::default(), order);
+    }
+
     pub(crate) fn restart_with(&mut self, settings: Settings) {
+        self.restart_in_order(settings, Watched::ALL);
+    }
+
+    fn restart_in_order(&mut self, settings: Settings, kinds: impl IntoIterator<Item = Watched>) {
         self.reconciler = Reconciler::new(settings);
         self.left_behind.append(&mut self.requests);
         self.late.clear();
@@ -115,7 +127,7 @@ impl Simulation {
         self.knows_resources = self.model.has_role;
         self.lead(true);
         self.step(self.model.says_version());
-        for kind in Watched::ALL {
+        for kind in kinds {
             if !self.model.has_role {
                 if kind == Watched::Memcached {
                     self.step(Event::Unlistable(kind, Scope::All));

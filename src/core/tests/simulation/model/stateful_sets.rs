@@ -39,6 +39,8 @@ pub(crate) struct NamedPods {
     silent: Option<i32>,
     /// The template of which nobody may make a pod.
     refused: Option<String>,
+    /// After so many pods those of their template are refused.
+    quota: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -298,9 +300,20 @@ impl Model {
         }
     }
 
+    /// Somebody deletes a pod with no grace. The controller has not looked yet.
+    pub(crate) fn kill_pod(&mut self, number: i32) {
+        self.put_pod(number, None);
+        self.named.lost.insert(number);
+    }
+
     /// A policy refuses pods of the template that all pods have.
     pub(crate) fn refuse_pods(&mut self) {
         self.named.refused = Some(self.named.current.clone());
+    }
+
+    /// There is room for so many pods of the template of now, and for more of another.
+    pub(crate) const fn admit_pods(&mut self, quota: usize) {
+        self.named.quota = Some(quota);
     }
 
     /// All containers run again.
@@ -375,7 +388,8 @@ impl Model {
             for number in self.named.pods.keys().copied().collect::<Vec<_>>() {
                 self.put_pod(number, None);
             }
-            self.named = NamedPods { of, ..NamedPods::default() };
+            let quota = self.named.quota.take();
+            self.named = NamedPods { of, quota, ..NamedPods::default() };
         }
         let Some(set) = self.set().map(Set::read) else { return };
         if self.named.current.is_empty() {
@@ -404,6 +418,23 @@ impl Model {
         }
     }
 
+    /// Makes those of these pods that nobody refuses, and says how many.
+    fn make_pods(&mut self, set: &Set, missing: &[i32]) -> usize {
+        let before = self.named.pods.len();
+        for number in missing.iter().copied() {
+            let is_new = number >= set.partition || set.update == self.named.current;
+            let revision = if is_new { &set.update } else { &self.named.current }.clone();
+            if self.named.quota.take_if(|quota| *quota == self.named.pods.len()).is_some() {
+                self.named.refused = Some(revision.clone());
+            }
+            if self.named.refused.as_ref() != Some(&revision) {
+                let pod = self.new_pod(number, revision);
+                self.put_pod(number, Some(pod));
+            }
+        }
+        self.named.pods.len() - before
+    }
+
     fn replace_pods(&mut self, set: &Set) {
         let ends = self.named.pods.iter().find(|(_, pod)| pod.deleting).map(|(number, _)| *number);
         // The controller lets go of pods that are too many whenever it looks at its set, whatever else is under way.
@@ -418,16 +449,9 @@ impl Model {
         }
         let missing: Vec<i32> =
             (0..set.wanted).filter(|number| !self.named.pods.contains_key(number)).collect();
-        if some_go || !missing.is_empty() {
-            for number in missing {
-                let is_new = number >= set.partition || set.update == self.named.current;
-                let revision = if is_new { &set.update } else { &self.named.current }.clone();
-                if self.named.refused.as_ref() == Some(&revision) {
-                    continue;
-                }
-                let pod = self.new_pod(number, revision);
-                self.put_pod(number, Some(pod));
-            }
+        let made = self.make_pods(set, &missing);
+        // Those that are there start also where others are refused.
+        if some_go || made > 0 {
             return;
         }
         let starting: Vec<i32> = {
@@ -445,6 +469,9 @@ impl Model {
                 let pod = NamedPod { runs: true, ready: Some(self.now), ..self.named.pods[&number].clone() };
                 self.put_pod(number, Some(pod));
             }
+            return;
+        }
+        if !missing.is_empty() {
             return;
         }
         let unavailable = self.named.pods.values().any(|pod| pod.ready.is_none());
