@@ -260,6 +260,14 @@ impl RolloutBudget {
         }
     }
 
+    /// The turn of a resource whose pods roll for an edit from now on. Edits wait for nobody, so that it gives its turn back; but
+    /// not one by which others do not adopt a template: that may still not work.
+    #[must_use]
+    pub fn turn_state_of_edited(&self, key: &Key) -> TurnState {
+        let kept = self.turn(key).filter(|turn| turn.halts_adoption());
+        kept.map_or(TurnState::NotNeeded, TurnState::Granted)
+    }
+
     /// Stores what a pass decided.
     pub fn note(&mut self, key: &Key, turn_state: TurnState) {
         self.forget(key);

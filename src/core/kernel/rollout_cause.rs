@@ -41,6 +41,12 @@ impl RolloutCause {
         }
     }
 
+    /// Whether the user asked for it, of this very resource.
+    #[must_use]
+    pub const fn is_edit(self) -> bool {
+        matches!(self, Self::Spec | Self::RestartTrigger)
+    }
+
     /// Whether such rollouts affect many resources at once, so that each needs a turn of the rollout budget.
     #[must_use]
     pub const fn budgeted(self) -> Option<BudgetedRollout> {

@@ -183,6 +183,9 @@ fn turn_of(
     reason: Option<BudgetedRollout>,
 ) -> TurnState {
     let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
+    if now.children.iter().any(|it| it.action.cause().is_some_and(RolloutCause::is_edit)) {
+        return rollout_budget.turn_state_of_edited(key);
+    }
     let all_back = view.pods_are_back() || (present.desired.is_paused() && view.named_pods_stay());
     let done = all_back && !backs_off(now) && !is_out_of_sight(now);
     let turn_state = rollout_budget.turn_state(key, reason, done);

@@ -124,15 +124,20 @@ fn write(
 impl View<'_> {
     /// Whether children may be written before the status. Before a template change that no new generation announces
     /// (Secret, restart trigger, drift), Ready has to become false first: otherwise a tool reads Current while pods
-    /// roll. What the status says counts only where it is known which status is stored.
+    /// roll. What the status says counts only where it is known which status is stored. A turn is on record before pods go by it,
+    /// and off the record before they go for an edit: whoever leads next would have the edit wait for others.
     fn may_send_children(&self, plan: &Plan<'_>, turn_state: TurnState) -> bool {
         let cause = plan.children.iter().find_map(|it| it.action.cause());
         let seen = &self.resource.seen;
         let known = self.knows_status();
         let announced =
             seen.generation != seen.status.observed_generation || (known && !patch::says_ready(&seen.status));
-        let recorded = !matches!(turn_state, TurnState::Granted(_)) || (known && self.records_turn());
-        cause.is_none_or(|cause| announced && (cause.budgeted().is_none() || recorded))
+        let is_right = |cause: RolloutCause| match (cause.budgeted(), turn_state) {
+            (Some(_), TurnState::Granted(_)) => known && self.records_turn(),
+            (None, TurnState::NotNeeded) => !cause.is_edit() || seen.status.budgeted_rollout.is_none(),
+            _ => true,
+        };
+        cause.is_none_or(|cause| announced && is_right(cause))
     }
 
     /// Whether the stored status records the turn, or cannot, because an older CRD drops the field.

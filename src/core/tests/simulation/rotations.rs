@@ -424,6 +424,39 @@ fn a_cache_with_named_pods_keeps_its_turn_while_it_waits_with_newer_content() {
     assert_eq!((fleet.rollouts()[0], fleet.turns()), (1, vec![None; 2]));
 }
 
+/// Whoever leads by then, and whichever request was the last of the leader before.
+#[test]
+fn an_edit_of_named_pods_never_waits_for_others_though_it_comes_between_two_pods_of_a_rotation() {
+    let ends: [fn(&mut Fleet); 2] =
+        [|fleet| fleet.restart(BudgetSettings { limit: 1, ..BUDGET }), Fleet::change_leader];
+    for end in ends {
+        for requests in 1.. {
+            let mut fleet = between_two_pods_while_another_rolls();
+            fleet.list(Watched::Child(ChildKind::StatefulSet));
+            fleet.quiet();
+            fleet.model("cache-00").change_spec(|spec| spec.image = Some("memcached:1.6.38".to_owned()));
+            let mut left = requests;
+            loop {
+                if fleet.hear() {
+                } else if fleet.ask() {
+                    left -= 1;
+                    if left == 0 {
+                        end(&mut fleet);
+                    }
+                } else if !fleet.model("cache-00").work() {
+                    break;
+                }
+            }
+            assert_eq!((first(&mut fleet), fleet.turns()[0]), (3, None), "ended at request {requests}");
+            fleet.settle();
+            assert_eq!((fleet.rollouts(), fleet.turns()), (vec![2, 1], vec![None; 2]));
+            if left > 0 {
+                break;
+            }
+        }
+    }
+}
+
 /// The apply that lets the next pod go had no answer. It was stored, and no watch tells of it yet.
 #[test]
 fn a_cache_with_named_pods_keeps_its_turn_while_it_is_not_known_whether_its_next_pod_may_go() {
