@@ -12,10 +12,12 @@ use super::mounted_secrets::MountedSecrets;
 use super::owner::{Owner, owner};
 use super::view::View;
 use crate::api::Validated;
+use crate::kernel::backoff::Backoff;
 use crate::kernel::desired::partition::HELD;
 use crate::kernel::desired::scheduling;
 use crate::kernel::diff::Differences;
 use crate::kernel::failure::Category;
+use crate::kernel::hash::BodyHash;
 use crate::kernel::live::{Live, REPLICAS};
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_cause::RolloutCause;
@@ -246,7 +248,7 @@ fn removal(path: PointerBuf) -> PatchOperation {
 fn repair(slot: &Slot, live: &Live, compared: &Compared, cause: Option<RolloutCause>) -> Action {
     match compared.differences.as_ref().filter(|left| !left.is_empty() || compared.unanswered.is_none()) {
         Some(differences) if differences.is_empty() => Action::Keep,
-        Some(differences) if let Some(edits) = removals(slot, differences) => {
+        Some(differences) if let Some(edits) = removals(slot, compared.hash, differences) => {
             Action::Patch { resource_version: live.resource_version.clone(), edits, cause }
         }
         _ => Action::Apply { uid: live.uid.clone(), resource_version: live.resource_version.clone(), cause },
@@ -254,9 +256,10 @@ fn repair(slot: &Slot, live: &Live, compared: &Compared, cause: Option<RolloutCa
 }
 
 /// What has to go before an apply is sent: items for which the API server would refuse it, and fields of somebody else for which
-/// it may have done so. Where a webhook writes such a field in the place of ours, it refuses nothing.
-fn removals(slot: &Slot, differences: &Differences) -> Option<Vec<PatchOperation>> {
-    let was_refused = slot.backoff.as_deref().is_some_and(|it| it.failure.category == Category::Invalid);
+/// it may have refused this very apply. Where a webhook writes such a field in the place of ours, it refuses nothing.
+fn removals(slot: &Slot, hash: BodyHash, differences: &Differences) -> Option<Vec<PatchOperation>> {
+    let is_refusal = |it: &Backoff| it.failure.category == Category::Invalid && it.sent.body == Some(hash);
+    let was_refused = slot.backoff.as_deref().is_some_and(is_refusal);
     let excluding = differences.excluding.iter().filter(|_| was_refused);
     let removals: Vec<_> = differences.in_the_way.iter().chain(excluding).cloned().map(removal).collect();
     (!removals.is_empty()).then_some(removals)

@@ -454,6 +454,9 @@ fn store_written(
         let refused = slot.store_altered(kind, subject.key, altered);
         let backoff = |failure| Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
         slot.backoff = refused.map(backoff).map(Box::new);
+    } else if attempt.version.as_ref() == Some(&seen.resource_version) {
+        // A patch that changed nothing: a webhook puts back what was in the way, and the apply would be refused as before.
+        slot.backoff = before.map(|before| Box::new(Backoff { sent: attempt, ..*before }));
     }
     slot.store_from_write(*seen);
 }

@@ -7,8 +7,9 @@ use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use serde_json::json;
 
-use crate::model::{NAME, NAMED};
+use crate::model::{BARRED, Cluster, NAME, NAMED};
 use crate::simulation::{Simulation, request_name};
+use crate::workloads::pass;
 
 #[test]
 fn a_new_resource_costs_three_children_and_one_status() {
@@ -207,4 +208,23 @@ fn a_field_that_excludes_ours_goes_once_ours_was_refused_beside_it() {
         let written: Vec<_> = simulation.requested.iter().filter(|it| it.ends_with(kind)).collect();
         assert_eq!(written, [&format!("apply {kind}"), &format!("patch {kind}"), &format!("apply {kind}")]);
     }
+}
+
+/// A webhook writes the probe again whatever is sent, and the edit is refused for another reason.
+#[test]
+fn a_field_that_comes_back_in_the_place_of_ours_is_taken_away_once_and_a_refusal_for_another_reason_stays() {
+    let mut simulation = Simulation::new();
+    simulation.model.become_another(Cluster::ReplacesProbes);
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.requested.clear();
+    simulation.model.change_spec(|spec| spec.image = Some(BARRED.to_owned()));
+    pass(&mut simulation, 60);
+    assert_eq!(simulation.requested, ["apply Deployment", "read Deployment", "patch Deployment", "status"]);
+    let version = simulation.model.resource().resource_version.clone();
+    pass(&mut simulation, 600);
+    assert_eq!(simulation.model.resource().resource_version, version, "{:?}", simulation.requested);
+    simulation.model.change_spec(|spec| spec.image = Some("memcached:1.6.38".to_owned()));
+    simulation.settle();
+    simulation.model.check_converged();
 }

@@ -24,6 +24,7 @@ use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, See
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
 use objects::{is_labelled, template};
+pub(crate) use requests::BARRED;
 use serde_json::Value;
 pub(crate) use specs::{
     NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, TWO_NAMED, VARIANTS, WARM,

@@ -142,6 +142,8 @@ pub(crate) enum Cluster {
     RewritesArguments,
     /// Policies let everybody in.
     OpensPolicies,
+    /// Pods are asked in another way whether they live, whoever writes what.
+    ReplacesProbes,
 }
 
 impl Cluster {
@@ -157,6 +159,9 @@ impl Cluster {
             }
             if self == Self::RewritesArguments {
                 container["args"].as_array_mut().unwrap().push(json!("-vv"));
+            }
+            if self == Self::ReplacesProbes {
+                container["livenessProbe"] = json!({"exec": {"command": ["true"]}});
             }
         }
         content
