@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::hash::BodyHash;
 use super::known_versions::{ChildVersion, KnownVersions};
 use super::lists::Moment;
-use super::live::{Live, News};
+use super::live::{self, Live, News};
 use super::object::{ChildKind, Key, ResourceVersion};
 use super::repair_limiter::RepairLimiter;
 use super::unwatched::{Absence, Recheck};
@@ -47,9 +47,13 @@ pub struct Slot {
     /// Fields that the cluster stored otherwise than the last apply set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub altered: Option<Box<AlteredFields>>,
-    /// Whether the pod template changed since the last pass that found nothing to do. The status tells by whom.
+    /// Whether somebody else changed the pod template since the last pass that found nothing to do. The status tells who.
     #[serde(default)]
     pub template_changed: bool,
+    /// [`Self::template_changed`] when the last request about this child left. What changes the template until its answer may be
+    /// the request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    template_changed_before: bool,
     /// Why the last write failed.
     pub backoff: Option<Box<Backoff>>,
     /// Limits how often the changes of other writers are reverted.
@@ -79,6 +83,7 @@ impl Slot {
             recheck: _,
             altered: _,
             template_changed: _,
+            template_changed_before: _,
             backoff: _,
             repairs: _,
         } = self;
@@ -141,6 +146,7 @@ impl Slot {
             recheck,
             altered: _,
             template_changed,
+            template_changed_before: _,
             backoff,
             repairs: _,
         } = self;
@@ -167,6 +173,7 @@ impl Slot {
     /// Called when a request about this child leaves: its answer will be newer than the deletion that is known.
     pub fn on_request(&mut self) {
         (self.lost, self.deletion_heard) = (None, false);
+        self.template_changed_before = self.template_changed;
     }
 
     /// Called when a request about this child was answered with an object: if that may be gone by now, it is read once
@@ -240,12 +247,21 @@ impl Slot {
     /// Stores the object that a write returned. The object is compared again even if the write changed nothing: the
     /// result of a comparison with another desired object would repeat the write for ever.
     pub fn store_from_write(&mut self, seen: SeenChild) {
+        let written = live::template_content_hash(&seen.content.parse());
         let older =
             |live: &Live| live.uid == seen.uid && seen.resource_version.is_older_than(&live.resource_version);
         if !self.live.as_ref().is_some_and(older) && !self.has_lost(&seen) {
             let news = self.news_of(&seen);
             self.replace(seen, news);
         }
+        // The write was made to the version that was known: whoever changed the template since did so after it.
+        let is_ours = self.live.as_ref().is_some_and(|live| live.template_content_hash == written);
+        self.template_changed &= self.template_changed_before || !is_ours;
+    }
+
+    /// Called when another operator may have led: of what was written meanwhile its status tells.
+    pub fn recall(&mut self) {
+        (self.altered, self.template_changed) = (None, false);
     }
 
     /// Stores the fields that the API server changed in an apply. In a NetworkPolicy no change is accepted, because the

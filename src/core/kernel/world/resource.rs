@@ -144,7 +144,7 @@ impl Resource {
         self.may_be_unfinished |= unfinished || patch::says_hindered(status);
         // `Ready` becomes true only after the former workload is gone.
         self.former_may_stand |= generation > FIRST_GENERATION && !patch::says_ready(status);
-        self.slots.values_mut().for_each(|slot| slot.altered = None);
+        self.slots.values_mut().for_each(|slot| slot.recall());
         for altered in self.seen.status.altered_fields.clone() {
             if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {
                 self.slot_mut(kind).altered = Some(Box::new(altered));

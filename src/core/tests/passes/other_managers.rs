@@ -8,6 +8,7 @@ use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion};
 use memcached_operator_core::kernel::request::{Changes, ChildWrite, Request, StatusWrite};
 use memcached_operator_core::kernel::seen;
+use memcached_operator_core::kernel::slot::Slot;
 use memcached_operator_core::kernel::world::World;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -143,13 +144,87 @@ fn a_manager_that_writes_again_and_again_without_new_pods_writes_no_status() {
     let mut child = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
     world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
     store_status(&mut world);
-    // As the pass does that finds nothing to do.
-    world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Deployment).template_changed = false;
+    settle(&mut world);
     let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
     written_by(&mut child, "kubectl-rollout", "2026-11-22T11:00:00Z", &[field, "metadata.labels[a]"]);
     child.content.edit(|it| it["metadata"]["labels"]["a"] = json!("b"));
     world.see_child(child, Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!(run(&world).requests, []);
+}
+
+fn slot(world: &mut World) -> &mut Slot {
+    world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Deployment)
+}
+
+/// As the pass does that finds nothing to do.
+fn settle(world: &mut World) {
+    slot(world).template_changed = false;
+}
+
+/// We write the Deployment, and this is what comes of it. The watch may tell of that before the answer.
+fn written(world: &mut World, mut child: SeenChild, is_heard_before: bool) {
+    child.resource_version = ResourceVersion::from(format!("{}0", child.resource_version));
+    slot(world).on_request();
+    if is_heard_before {
+        world.see_child(child.clone()).unwrap();
+    }
+    slot(world).store_from_write(child);
+}
+
+fn edited(world: &mut World, spec: &Value) {
+    let resource = world.resources.values_mut().next().unwrap();
+    resource.seen.generation += 1;
+    resource.rendered_hashes = None;
+    resource.seen.spec = Ok(serde_json::from_value(spec.clone()).unwrap());
+}
+
+#[rstest]
+#[case::of_which_the_answer_tells_first(false)]
+#[case::of_which_the_watch_tells_first(true)]
+fn a_field_that_a_write_of_ours_takes_from_somebody_else_is_no_rollout_by_others(#[case] is_heard: bool) {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    let theirs = changed(&spec, "/spec/template/spec/priorityClassName", json!("theirs"), "kubectl-patch");
+    let resource_version = theirs.resource_version.clone();
+    world.see_child(theirs).unwrap();
+    assert!(said(&world).1, "{:?}", said(&world));
+    store_status(&mut world);
+    settle(&mut world);
+    written(&mut world, SeenChild { resource_version, ..complete(deployment(&spec), 1) }, is_heard);
+    assert_eq!(said(&world), (vec![], false));
+}
+
+#[test]
+fn an_edit_of_the_pods_is_no_news_of_who_set_other_fields_of_them_and_wrote_since() {
+    let (before, after) = (json!({}), json!({"memcached": {"threads": 2}}));
+    let mut world = settled(&before);
+    let mut child = changed(&before, ANNOTATION, json!("now"), "kubectl-rollout");
+    world.see_child(child.clone()).unwrap();
+    store_status(&mut world);
+    settle(&mut world);
+    let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
+    let wrote_again = |child: &mut SeenChild| {
+        written_by(child, "kubectl-rollout", "2026-11-22T11:00:00Z", &[field, "metadata.labels[a]"]);
+    };
+    wrote_again(&mut child);
+    world.see_child(child.clone()).unwrap();
+    edited(&mut world, &after);
+    let mut ours = changed(&after, ANNOTATION, json!("now"), "kubectl-rollout");
+    ours.resource_version = child.resource_version;
+    wrote_again(&mut ours);
+    written(&mut world, ours, false);
+    assert!(!said(&world).1, "{:?}", said(&world));
+}
+
+/// Somebody else replaces pods right before a write of ours. It is told of after that.
+#[test]
+fn what_somebody_else_changed_before_a_write_of_ours_is_told_of_after_it() {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    let child = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
+    world.see_child(child.clone()).unwrap();
+    written(&mut world, child, false);
+    assert!(said(&world).1, "{:?}", said(&world));
 }
 
 #[test]

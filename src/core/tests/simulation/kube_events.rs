@@ -312,3 +312,26 @@ fn an_edit_that_comes_while_a_field_is_given_up_is_told_with_the_values_that_the
     let [told] = simulation.told.as_slice() else { panic!("{:?}", simulation.told) };
     assert!(told.contains("memcached.threads 2 -> 4"), "{told}");
 }
+
+/// What follows has seen each rollout and told of none.
+#[test]
+fn who_begins_to_lead_tells_of_no_rollout_that_the_leader_before_told_of() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.change_leader();
+    simulation.settle();
+    simulation.model.restart_pods();
+    simulation.settle();
+    let told =
+        |simulation: &Simulation| simulation.said.iter().filter(|it| *it == "PodsReplacedByOthers").count();
+    assert_eq!(told(&simulation), 1);
+    // Objects come a second apart, and this one is written later.
+    simulation.model.set_secret(Some(1));
+    simulation.model.label_deployment();
+    simulation.settle();
+    simulation.requested.clear();
+    simulation.change_leader();
+    simulation.settle();
+    assert_eq!((told(&simulation), simulation.requested.as_slice()), (1, &[][..]));
+}

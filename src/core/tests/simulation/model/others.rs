@@ -72,6 +72,30 @@ impl Model {
         });
     }
 
+    /// `kubectl rollout restart`: an annotation of the pods that is nobody's else.
+    pub(crate) fn restart_pods(&mut self) {
+        let time = self.age();
+        self.change_own(ChildKind::Deployment, |child| {
+            child.content.edit(|it| {
+                it["spec"]["template"]["metadata"]["annotations"]["restartedAt"] = json!("now");
+            });
+            let fields = vec!["spec.template.metadata.annotations[restartedAt]".to_owned()];
+            child.managers = vec![OtherManager { name: "kubectl-rollout".to_owned(), time, fields }];
+        });
+    }
+
+    /// Somebody sets a label that is nobody's else: whoever restarted the pods, or nobody that is known.
+    pub(crate) fn label_deployment(&mut self) {
+        let time = self.age();
+        self.change_own(ChildKind::Deployment, |child| {
+            child.content.edit(|it| it["metadata"]["labels"]["of-another"] = json!("a"));
+            if let Some(manager) = child.managers.first_mut() {
+                manager.time = time;
+                manager.fields.push("metadata.labels[of-another]".to_owned());
+            }
+        });
+    }
+
     /// Somebody puts an object of their own under the name of a child, with our label or without: others use that label too.
     /// A workload that exists stays: an operator that has not heard of the change yet would report pods that are gone, and
     /// the checks would call that wrong.
