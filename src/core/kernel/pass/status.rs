@@ -67,7 +67,9 @@ pub fn of_valid(
     inputs.rotation = rotation::record(view, spec, mounted_secrets, carries_template);
     inputs.warmth_wait = view.warmth_wait(spec);
     let warmth_ends = inputs.awaited_warmth().and_then(Wait::ends);
-    let of_rotation = inputs.rotation.as_ref().and_then(BlockingProblem::from_rotation);
+    // What agents refused was in a Secret that may not be there any more.
+    let of_rotation = inputs.rotation.as_ref().filter(|_| inputs.missing_secrets.is_empty());
+    let of_rotation = of_rotation.and_then(BlockingProblem::from_rotation);
     let of_pass = worst_problem(view, mounted_secrets, planned);
     let of_pods = stuck_pods::all(view, mounted_secrets, plan).next().and(view.resource.pod_backoff.as_ref());
     let of_pods = of_pods.map(|backoff| BlockingProblem::from_failure(&backoff.failure));

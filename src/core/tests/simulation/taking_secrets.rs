@@ -156,6 +156,20 @@ fn what_an_agent_refuses_is_said_with_the_secret_and_the_key_and_ends_with_the_n
 }
 
 #[test]
+fn what_an_agent_refused_is_not_said_of_a_secret_that_is_gone() {
+    let mut simulation = running();
+    changed(&mut simulation, 2, &[Agent::Refuses]);
+    assert!(line(&simulation, "Stalled").starts_with("True SecretInvalid"));
+    simulation.model.set_secret(None);
+    hear(&mut simulation);
+    assert!(line(&simulation, "Ready").starts_with("False SecretNotFound"), "{}", line(&simulation, "Ready"));
+    assert_eq!(line(&simulation, "Stalled"), "");
+    changed(&mut simulation, 4, &[]);
+    hear(&mut simulation);
+    assert_eq!(line(&simulation, "Ready"), READY);
+}
+
+#[test]
 fn an_agent_that_does_not_answer_is_told_of_after_three_minutes_and_once() {
     let mut simulation = running();
     changed(&mut simulation, 2, &[Agent::Takes, Agent::Hangs]);

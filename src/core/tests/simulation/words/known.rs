@@ -196,7 +196,7 @@ impl<'a> Known<'a> {
             }
             "RetryingAfterError" => failed(&PASSING),
             "SecretUnreadable" => self.failures.iter().any(|(_, said)| words.contains(said)),
-            "SecretInvalid" => rotates_no_more || words == self.invalid_secrets(),
+            "SecretInvalid" => (rotates_no_more && self.has_all_secrets()) || words == self.invalid_secrets(),
             "AgentUnreachable" => rotates_no_more,
             "ReplicaFailure" => rollout.replica_failure.as_deref() == Some(words),
             // The controller of a StatefulSet knows no deadline: the words are the operator's.
@@ -294,6 +294,12 @@ impl<'a> Known<'a> {
                 asked.min(bounds.max_replicas.unwrap_or(i32::MAX)).max(least)
             }
         }
+    }
+
+    /// Whether each Secret that the resource names is there.
+    fn has_all_secrets(&self) -> bool {
+        let named = self.reconciler.world().secrets.values().filter(|it| it.users.contains(self.key));
+        { named }.all(|it| matches!(it.presence, Presence::Present(..)))
     }
 
     pub(super) fn has_secret(&self, name: &str) -> bool {
