@@ -261,7 +261,7 @@ impl Slot {
 
     /// Called when another operator may have led: of what was written meanwhile its status tells.
     pub fn recall(&mut self) {
-        (self.altered, self.template_changed) = (None, false);
+        (self.altered, self.template_changed, self.repairs) = (None, false, RepairLimiter::default());
     }
 
     /// Stores the fields that the API server changed in an apply. In a NetworkPolicy no change is accepted, because the

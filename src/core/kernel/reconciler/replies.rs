@@ -17,6 +17,7 @@ use crate::kernel::messages::{KubeEvent, LogLine};
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
 use crate::kernel::observation::{Observation, RotationResult};
 use crate::kernel::queue::{Lane, Queue};
+use crate::kernel::repair_limiter::RepairLimiter;
 use crate::kernel::request::{
     Changes, ChildRead, ChildWrite, PendingRequest, PodDeletion, Replacement, Request, RequestId, SecretRead,
     StatusWrite, Write,
@@ -473,6 +474,10 @@ fn write_failed(
     // If the watch has shown the conflicting write in the meantime, the child need not be read.
     let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
     slot.must_read = false;
+    // Either body may be stored now: to write one of them is not to put back what somebody else changed.
+    if failure.category == Category::Transient {
+        slot.repairs = RepairLimiter::default();
+    }
     match failure.category {
         Category::Conflict => slot.must_read = is_news,
         Category::Invalid => {

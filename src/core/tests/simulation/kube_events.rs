@@ -335,3 +335,46 @@ fn who_begins_to_lead_tells_of_no_rollout_that_the_leader_before_told_of() {
     simulation.settle();
     assert_eq!((told(&simulation), simulation.requested.as_slice()), (1, &[][..]));
 }
+
+fn scale(simulation: &mut Simulation, replicas: i32) {
+    simulation.model.change_spec(|spec| spec.replicas = Some(replicas));
+}
+
+/// The Deployment is seen again before the next pass, which so knows in what it differs: in the number that the edit asks for.
+fn scale_back_to_three(simulation: &mut Simulation) {
+    simulation.model.delete_service();
+    simulation.hear();
+    assert!(!simulation.requests.is_empty());
+    simulation.model.label_deployment();
+    scale(simulation, 3);
+    simulation.settle();
+    assert!(!simulation.said.contains(&"FieldsPutBack".to_owned()), "{:?}", simulation.said);
+}
+
+#[test]
+fn an_edit_that_asks_for_what_an_earlier_leader_wrote_last_puts_nothing_back() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    for replicas in [3, 5] {
+        scale(&mut simulation, replicas);
+        simulation.settle();
+        simulation.change_leader();
+        simulation.settle();
+    }
+    scale_back_to_three(&mut simulation);
+}
+
+#[test]
+fn an_edit_back_to_what_was_before_a_write_without_an_answer_puts_nothing_back() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    scale(&mut simulation, 3);
+    simulation.settle();
+    scale(&mut simulation, 5);
+    simulation.hear();
+    let applies = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "apply Deployment");
+    let at = simulation.requests.iter().position(applies).unwrap();
+    simulation.answer(at, true, Some(Category::Transient));
+    simulation.settle();
+    scale_back_to_three(&mut simulation);
+}
