@@ -247,15 +247,17 @@ impl Slot {
     /// Stores the object that a write returned. The object is compared again even if the write changed nothing: the
     /// result of a comparison with another desired object would repeat the write for ever.
     pub fn store_from_write(&mut self, seen: SeenChild) {
-        let written = live::template_content_hash(&seen.content.parse());
         let older =
             |live: &Live| live.uid == seen.uid && seen.resource_version.is_older_than(&live.resource_version);
-        if !self.live.as_ref().is_some_and(older) && !self.has_lost(&seen) {
+        let is_newest = !self.live.as_ref().is_some_and(older) && !self.has_lost(&seen);
+        let written = || live::template_content_hash(&seen.content.parse());
+        let has_template = |live: &Live| live.template_content_hash == written();
+        let is_ours = is_newest || self.live.as_ref().is_some_and(has_template);
+        if is_newest {
             let news = self.news_of(&seen);
             self.replace(seen, news);
         }
         // The write was made to the version that was known: whoever changed the template since did so after it.
-        let is_ours = self.live.as_ref().is_some_and(|live| live.template_content_hash == written);
         self.template_changed &= self.template_changed_before || !is_ours;
     }
 

@@ -227,6 +227,19 @@ fn what_somebody_else_changed_before_a_write_of_ours_is_told_of_after_it() {
     assert!(said(&world).1, "{:?}", said(&world));
 }
 
+/// The watch tells of that before the answer comes.
+#[test]
+fn what_somebody_else_changed_right_after_a_write_of_ours_is_told_of() {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    let version = |it: SeenChild, version: &str| SeenChild { resource_version: version.into(), ..it };
+    slot(&mut world).on_request();
+    let theirs = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
+    world.see_child(version(theirs, "71")).unwrap();
+    slot(&mut world).store_from_write(version(complete(deployment(&spec), 1), "70"));
+    assert!(said(&world).1, "{:?}", said(&world));
+}
+
 #[test]
 fn what_weakens_the_pods_is_a_warning_that_names_it() {
     let spec = json!({});
