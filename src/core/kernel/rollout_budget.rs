@@ -10,12 +10,12 @@
 //! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the workload decides
 //! about that, so that no exit of a pass can forget it. A StatefulSet that is paused or invalid between two pods gives its turn
 //! back too; the edit that ends the pause lets it go on. A resource whose apply is refused keeps its turn, which is
-//! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. Where it is unknown whether
-//! the apply was stored (no answer, or an error of the API server or of a webhook) the turn counts. The turn of a StatefulSet
-//! between two pods is idle also while a Secret is missing or StatefulSets may not be listed; it counts again as soon as the
-//! next pod goes, whatever for, and for that a free one is needed again. The turn is suspended until there is one: it stays on
-//! record, takes nobody's place, and the resource is looked at again when a turn ends. A resource that adopts a newer template
-//! and stalls or is refused blocks all further adoptions.
+//! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. So it is while its status
+//! may not be written: without the record no pod goes. Where it is unknown whether what was sent was stored (no answer, or an
+//! error of the API server or of a webhook) the turn counts. The turn of a StatefulSet between two pods is idle also while a Secret
+//! is missing or StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a free
+//! one is needed again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource is
+//! looked at again when a turn ends. A resource that adopts a newer template and stalls or is refused blocks all further adoptions.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
@@ -130,8 +130,8 @@ pub struct RolloutTurn {
     pub cause: BudgetedRollout,
     /// Whether the rollout waits for a person; also while a refused apply is retried.
     pub stalled: bool,
-    /// Whether all pods are available and nothing replaces them for now: the last apply that would was refused, or the next pod
-    /// of a StatefulSet waits for a Secret or a permission.
+    /// Whether all pods are available and nothing replaces them for now: the last apply that would was refused, or the record of
+    /// the turn was, or the next pod of a StatefulSet waits for a Secret or a permission.
     #[serde(default)]
     pub idle: bool,
 }
@@ -194,7 +194,7 @@ impl TurnState {
         }
     }
 
-    /// Notes whether the apply of the resource was refused a moment ago.
+    /// Notes whether the apply of the resource, or the record of the turn, was refused a moment ago.
     #[must_use]
     pub const fn idle(self, idle: bool) -> Self {
         match self {

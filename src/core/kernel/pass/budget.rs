@@ -145,8 +145,9 @@ fn by_turn<'a>(
         let named_pods_stay = view.named_pods_stay();
         let is_held = named_pods_stay && plan.replacement == Replacement::Held;
         let is_refused = (named_pods_stay || view.pods_are_back()) && backs_off(plan);
+        let is_unrecorded = view.pods_are_back() && view.may_not_record_turn();
         // Of a StatefulSet that may not be seen no further pod goes.
-        is_held || is_refused || is_out_of_sight(plan)
+        is_held || is_refused || is_unrecorded || is_out_of_sight(plan)
     };
     // It has its turn still, and others got theirs while it was out of sight: should its pods not roll yet, they must not begin.
     let has_free_turn = view.world.rollout_budget.has_free_turn(&view.resource.seen.key);
@@ -251,6 +252,12 @@ impl View<'_> {
         let slot = self.resource.slot(self.resource.workload());
         let is_open = slot.must_read || self.unanswered().is_some();
         !is_open && self.our_workload().is_none_or(is_rolled_out)
+    }
+
+    /// Whether no turn is on record, and none may be put there for now: no pod goes by it. `false` while it is unknown which
+    /// status is stored.
+    fn may_not_record_turn(&self) -> bool {
+        self.holds_status() && self.knows_status() && !self.records_turn()
     }
 
     /// Why it is unknown whether the last write of the workload was stored, until it may be sent again.

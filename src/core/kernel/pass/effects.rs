@@ -21,7 +21,6 @@ use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::rotation_record;
 use crate::kernel::status::patch;
-use crate::kernel::world::resource::UnstorableStatus;
 
 /// What is to be sent now: the reads, without them the writes of children, without them the status; nothing where
 /// all is as it should be, or as far as it can be.
@@ -38,13 +37,16 @@ pub fn requests(
         // The writes and the status depend on what the reads find.
         return reads.into_iter().map(|kind| read(view, kind)).collect();
     }
-    let writes = writes.into_iter().filter_map(|it| write(view, plan, mounted_secrets, it));
+    let may_send = view.may_send_children(plan, *turn_state);
+    let status_is_due = view.status_differs(status) || (!may_send && view.may_prove_status());
+    // What replaces no pod does not wait for a status that may not be written.
+    let may_go = |it: &ChangedChild<'_>| may_send || it.planned.action.cause().is_none();
+    let writes = writes.into_iter().filter(may_go).filter_map(|it| write(view, plan, mounted_secrets, it));
     let deletions = stuck_pods::to_delete(view, mounted_secrets, plan).map(stuck_pods::request);
     let writes: Vec<_> = writes.chain(deletions).collect();
-    let waits_for_status = !writes.is_empty() && view.may_prove_status();
-    if !writes.is_empty() && view.may_send_children(plan, *turn_state) {
+    if !writes.is_empty() && (may_send || !status_is_due) {
         writes
-    } else if view.status_differs(status) || waits_for_status {
+    } else if status_is_due {
         let warning = go_operator::warning(&view.resource.seen.status, status, spec);
         vec![view.write_status(status, warning)]
     } else {
@@ -138,13 +140,6 @@ impl View<'_> {
             _ => true,
         };
         cause.is_none_or(|cause| announced && is_right(cause))
-    }
-
-    /// Whether the stored status records the turn, or cannot, because an older CRD drops the field.
-    fn records_turn(&self) -> bool {
-        let says = |status: &MemcachedStatus| status.budgeted_rollout.is_some();
-        let dropped = |it: &UnstorableStatus| says(&it.sent) && !says(&it.stored);
-        says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
     }
 
     /// The request that writes a status, with a warning beside the Events of the status itself.

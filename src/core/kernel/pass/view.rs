@@ -21,7 +21,7 @@ use crate::kernel::stateful_set_rollout::{self, UnreadyPod};
 use crate::kernel::status;
 use crate::kernel::warmth::{NewPod, Wait};
 use crate::kernel::world::World;
-use crate::kernel::world::resource::Resource;
+use crate::kernel::world::resource::{Resource, UnstorableStatus};
 
 /// What a pass sees.
 #[derive(Clone, Copy)]
@@ -256,7 +256,16 @@ impl<'a> View<'a> {
     }
 
     /// Whether the backoff of the status has yet to end.
-    fn holds_status(&self) -> bool {
+    #[must_use]
+    pub fn holds_status(&self) -> bool {
         self.resource.backoff.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
+    }
+
+    /// Whether the stored status records the turn, or cannot, because an older CRD drops the field.
+    #[must_use]
+    pub fn records_turn(&self) -> bool {
+        let says = |status: &MemcachedStatus| status.budgeted_rollout.is_some();
+        let dropped = |it: &UnstorableStatus| says(&it.sent) && !says(&it.stored);
+        says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
     }
 }

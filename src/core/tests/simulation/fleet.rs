@@ -50,6 +50,8 @@ pub(crate) struct Fleet {
     pub(crate) unreadable: Option<Category>,
     /// How writes of the children of this resource are refused, while they are.
     pub(crate) refused: Option<(&'static str, Category)>,
+    /// The resource whose status may not be written, while that is so.
+    pub(crate) without_status: Option<&'static str>,
     budget: BudgetSettings,
     /// What the operators may list.
     scopes: BTreeSet<Scope>,
@@ -165,6 +167,7 @@ impl Fleet {
             now,
             unreadable: None,
             refused: None,
+            without_status: None,
             budget,
             scopes,
             lost: BTreeSet::new(),
@@ -433,6 +436,10 @@ impl Fleet {
 
     fn execute(&mut self, (resource, request): &(Key, Arc<Request>)) -> Reply {
         if self.lost.iter().any(|scope| scope.includes(&resource.namespace)) {
+            return failed(Category::Forbidden);
+        }
+        if matches!(**request, Request::WriteStatus(_)) && self.without_status == Some(resource.name.as_str())
+        {
             return failed(Category::Forbidden);
         }
         match (&**request, self.unreadable, self.refused) {

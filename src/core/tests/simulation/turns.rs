@@ -5,6 +5,7 @@ use memcached_operator_core::api::spec::NetworkPolicySpec;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::desired::partition::HELD;
 use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::request::{Request, StatusWrite};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use rstest::rstest;
@@ -165,6 +166,21 @@ fn who_was_refused_needs_a_free_turn_also_after_a_restart() {
         fleet.settle();
         assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1, 1], vec![None, None]));
     }
+}
+
+/// Without a record no pod goes by its turn.
+#[test]
+fn who_may_not_put_its_turn_on_record_takes_nobodys_place_and_all_else_of_it_is_put_back() {
+    let mut fleet = rotating(2);
+    fleet.without_status = Some(FIRST);
+    fleet.let_pass(20);
+    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![0, 1], vec![None; 2]));
+    fleet.model(FIRST).delete_service();
+    fleet.quiet();
+    assert!(fleet.model(FIRST).has(ChildKind::Service));
+    fleet.without_status = None;
+    fleet.let_pass(10);
+    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1, 1], vec![None; 2]));
 }
 
 #[test]
