@@ -12,10 +12,11 @@
 //! back too; the edit that ends the pause lets it go on. A resource whose apply is refused keeps its turn, which is
 //! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. So it is while its status
 //! may not be written: without the record no pod goes. Where it is unknown whether what was sent was stored (no answer, or an
-//! error of the API server or of a webhook) the turn counts. The turn of a StatefulSet between two pods is idle also while a Secret
-//! is missing or StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a free
-//! one is needed again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource is
-//! looked at again when a turn ends. A resource that adopts a newer template and stalls or is refused blocks all further adoptions.
+//! error of the API server or of a webhook) the turn counts. The turn of a StatefulSet between two pods is idle also while a
+//! Secret is missing or StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a
+//! free one is needed again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource
+//! is looked at again when a turn ends. A resource that adopts a newer template and stalls or is refused blocks all further
+//! adoptions until its turn ends. That it did is not on record: after a restart only what its status says then counts.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
@@ -128,7 +129,8 @@ impl From<Turns> for BTreeMap<Key, RolloutTurn> {
 pub struct RolloutTurn {
     /// Why the pods roll.
     pub cause: BudgetedRollout,
-    /// Whether the rollout waits for a person; also while a refused apply is retried.
+    /// Whether the rollout waits for a person; also while a refused apply is retried. Where the turn adopts: whether it did at
+    /// any time.
     pub stalled: bool,
     /// Whether all pods are available and nothing replaces them for now: the last apply that would was refused, or the record of
     /// the turn was, or the next pod of a StatefulSet waits for a Secret or a permission.
@@ -145,8 +147,18 @@ impl RolloutTurn {
         !self.idle
     }
 
-    fn halts_adoption(self) -> bool {
-        self.stalled && self.cause == BudgetedRollout::Adoption
+    const fn adopts(self) -> bool {
+        matches!(self.cause, BudgetedRollout::Adoption)
+    }
+
+    const fn halts_adoption(self) -> bool {
+        self.stalled && self.adopts()
+    }
+
+    /// The turn that goes on while its pods are not back, whatever they roll for by now. One that adopts stays that: should the
+    /// pods not come up, the template may be at fault.
+    const fn going_on(self, cause: BudgetedRollout) -> Self {
+        Self { cause: if self.adopts() { self.cause } else { cause }, idle: false, ..self }
     }
 }
 
@@ -166,22 +178,27 @@ pub enum TurnState {
 
 impl TurnState {
     /// Notes whether the rollout waits for a person. A turn that is idle counts as stalled, but for one that only waits for
-    /// others.
+    /// others. One that halts adoption does so until it ends: what the status says meanwhile, as after an edit, is no proof
+    /// that the template works.
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {
-            Self::Granted(turn) => Self::Granted(RolloutTurn { stalled: stalled || turn.idle, ..turn }),
+            Self::Granted(turn) => {
+                let stalled = stalled || turn.idle || turn.halts_adoption();
+                Self::Granted(RolloutTurn { stalled, ..turn })
+            }
             Self::Suspended(turn) => Self::Suspended(RolloutTurn { stalled, ..turn }),
             other => other,
         }
     }
 
-    /// The turn that waits for others.
+    /// The turn that waits for others; `cause`: what is to be done by it next, where that has one.
     #[must_use]
-    pub const fn suspended(self) -> Self {
-        match self {
-            Self::Granted(turn) => Self::Suspended(RolloutTurn { idle: true, ..turn }),
-            other => other,
+    pub const fn suspended(self, cause: Option<BudgetedRollout>) -> Self {
+        match (self, cause) {
+            (Self::Granted(turn), None) => Self::Suspended(RolloutTurn { idle: true, ..turn }),
+            (Self::Granted(turn), Some(cause)) => Self::Suspended(RolloutTurn { cause, idle: true, ..turn }),
+            (other, _) => other,
         }
     }
 
@@ -247,16 +264,18 @@ impl RolloutBudget {
     /// that it has can end.
     #[must_use]
     pub fn turn_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> TurnState {
-        match (self.turn(key), reason) {
+        // One that can end does not go on for another cause: that needs a turn of its own.
+        let turn = self.turn(key).filter(|turn| !done || reason == Some(turn.cause));
+        match (turn, reason) {
             (Some(turn), Some(cause)) if self.may_go_on(key, turn, cause, done) => {
-                TurnState::Granted(RolloutTurn { cause, idle: false, ..turn })
+                TurnState::Granted(turn.going_on(cause))
             }
-            (Some(turn), None) if !done => TurnState::Granted(turn),
+            (Some(turn), None) => TurnState::Granted(turn),
             (None, Some(cause)) if self.may_grant(key, cause) => TurnState::Granted(RolloutTurn::new(cause)),
             // Should the cause go away, the pods that are left may not go without a turn.
             (Some(turn), Some(cause)) if !done => TurnState::Suspended(RolloutTurn { cause, ..turn }),
             (_, Some(cause)) => TurnState::Waiting(cause),
-            (_, None) => TurnState::NotNeeded,
+            (None, None) => TurnState::NotNeeded,
         }
     }
 
@@ -417,8 +436,33 @@ mod tests {
         assert_eq!(rollout_budget.turn_state(&key("b"), Some(Secret), true), rolling(Secret));
         assert_eq!(rollout_budget.call_next(), vec![]);
         assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 1, adoption_halted: true });
-        rollout_budget.note(&key("a"), rolling(Adopting));
+        rollout_budget.note(&key("a"), TurnState::NotNeeded);
         assert_eq!(rollout_budget.call_next(), vec![key("b")]);
+    }
+
+    #[test]
+    fn one_that_stalled_halts_adoption_until_its_turn_ends_whatever_its_pods_roll_for_and_its_status_says() {
+        let mut rollout_budget = of_one();
+        let halting = rolling(Adopting).stalled(true);
+        rollout_budget.note(&key("a"), halting);
+        let while_its_pods_roll = [
+            rollout_budget.turn_state(&key("a"), None, false),
+            rollout_budget.turn_state(&key("a"), Some(Secret), false),
+            rollout_budget.turn_state_of_edited(&key("a")),
+        ];
+        assert_eq!(while_its_pods_roll.map(|it| it.stalled(false)), [halting; 3]);
+        assert_eq!(rollout_budget.turn_state(&key("a"), None, true), TurnState::NotNeeded);
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), rolling(Secret));
+    }
+
+    #[test]
+    fn who_ends_a_turn_for_a_secret_adopts_only_if_others_may() {
+        let budget = BudgetSettings { limit: 2, adoption: Adoption::Budgeted };
+        let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
+        rollout_budget.note(&key("a"), rolling(Secret).stalled(true));
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Adopting), true), rolling(Adopting));
+        rollout_budget.note(&key("b"), rolling(Adopting).stalled(true));
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Adopting), true), TurnState::Waiting(Adopting));
     }
 
     #[test]
@@ -508,7 +552,7 @@ mod tests {
     #[test]
     fn a_suspended_turn_takes_nobodys_place_halts_nobody_and_is_called_when_another_ends() {
         let mut rollout_budget = of_one();
-        rollout_budget.note(&key("a"), rolling(Adopting).suspended().stalled(false));
+        rollout_budget.note(&key("a"), rolling(Adopting).suspended(None).stalled(false));
         rollout_budget.note(&key("b"), rolling(Secret));
         assert_eq!(rollout_budget.call_next(), Vec::<Key>::new());
         assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 1, adoption_halted: false });
@@ -594,7 +638,7 @@ mod tests {
             turn.prop_map(|(cause, stalled, idle)| {
                 TurnState::Granted(RolloutTurn { cause, stalled, idle })
             }),
-            cause().prop_map(|cause| TurnState::Granted(RolloutTurn::new(cause)).suspended()),
+            cause().prop_map(|cause| TurnState::Granted(RolloutTurn::new(cause)).suspended(None)),
         ]
     }
 

@@ -193,7 +193,7 @@ fn turn_of(
     // The turn may have been idle, or another operator's: whoever got one meanwhile goes on first.
     let goes_on = present.lets_pods_go(view) || (reason.is_some() && view.named_pods_stay());
     match goes_on && !rollout_budget.has_free_turn(key) {
-        true => turn_state.suspended(),
+        true => turn_state.suspended(reason),
         false => turn_state,
     }
 }

@@ -254,12 +254,17 @@ fn adoption_that_one_of_many_halted_stays_halted_whoever_leads() {
     fleet.restart(ADOPTING);
     fleet.quiet();
     assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 1]);
+    // An edit rolls its pods, and for a while nothing says that the new ones do not come up either.
+    fleet.model("cache-07").change_spec(|spec| spec.image = Some("memcached:1.6.38".to_owned()));
+    fleet.quiet();
+    assert!(fleet.is_halted());
+    assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 2]);
     // A pause with a change that waits hides what became of its pods, and mends nothing.
     fleet.model("cache-07").change_spec(|spec| (spec.paused, spec.replicas) = (Some(true), Some(3)));
     for _ in 0..2 {
         fleet.quiet();
         assert!(fleet.is_halted());
-        assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 1]);
+        assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 2]);
         fleet.change_leader();
     }
     fleet.model("cache-07").change_spec(|spec| spec.paused = None);
