@@ -166,7 +166,7 @@ fn written(world: &mut World, mut child: SeenChild, is_heard_before: bool) {
     child.resource_version = ResourceVersion::from(format!("{}0", child.resource_version));
     slot(world).on_request();
     if is_heard_before {
-        world.see_child(child.clone()).unwrap();
+        world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
     }
     slot(world).store_from_write(child);
 }
@@ -186,7 +186,7 @@ fn a_field_that_a_write_of_ours_takes_from_somebody_else_is_no_rollout_by_others
     let mut world = settled(&spec);
     let theirs = changed(&spec, "/spec/template/spec/priorityClassName", json!("theirs"), "kubectl-patch");
     let resource_version = theirs.resource_version.clone();
-    world.see_child(theirs).unwrap();
+    world.see_child(theirs, Timestamp::UNIX_EPOCH).unwrap();
     assert!(said(&world).1, "{:?}", said(&world));
     store_status(&mut world);
     settle(&mut world);
@@ -199,7 +199,7 @@ fn an_edit_of_the_pods_is_no_news_of_who_set_other_fields_of_them_and_wrote_sinc
     let (before, after) = (json!({}), json!({"memcached": {"threads": 2}}));
     let mut world = settled(&before);
     let mut child = changed(&before, ANNOTATION, json!("now"), "kubectl-rollout");
-    world.see_child(child.clone()).unwrap();
+    world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
     store_status(&mut world);
     settle(&mut world);
     let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
@@ -207,7 +207,7 @@ fn an_edit_of_the_pods_is_no_news_of_who_set_other_fields_of_them_and_wrote_sinc
         written_by(child, "kubectl-rollout", "2026-11-22T11:00:00Z", &[field, "metadata.labels[a]"]);
     };
     wrote_again(&mut child);
-    world.see_child(child.clone()).unwrap();
+    world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
     edited(&mut world, &after);
     let mut ours = changed(&after, ANNOTATION, json!("now"), "kubectl-rollout");
     ours.resource_version = child.resource_version;
@@ -222,7 +222,7 @@ fn what_somebody_else_changed_before_a_write_of_ours_is_told_of_after_it() {
     let spec = json!({});
     let mut world = settled(&spec);
     let child = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
-    world.see_child(child.clone()).unwrap();
+    world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
     written(&mut world, child, false);
     assert!(said(&world).1, "{:?}", said(&world));
 }
@@ -235,7 +235,7 @@ fn what_somebody_else_changed_right_after_a_write_of_ours_is_told_of() {
     let version = |it: SeenChild, version: &str| SeenChild { resource_version: version.into(), ..it };
     slot(&mut world).on_request();
     let theirs = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
-    world.see_child(version(theirs, "71")).unwrap();
+    world.see_child(version(theirs, "71"), Timestamp::UNIX_EPOCH).unwrap();
     slot(&mut world).store_from_write(version(complete(deployment(&spec), 1), "70"));
     assert!(said(&world).1, "{:?}", said(&world));
 }
