@@ -162,12 +162,13 @@ fn machine() -> String {
         line.trim_start_matches([' ', '\t', ':']).trim().to_owned()
     };
     let load: String = read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ");
+    let memory = after(&memory, "MemTotal").trim_end_matches(" kB").parse::<f64>().unwrap_or_default() / 1e6;
+    let release = read("/proc/sys/kernel/osrelease");
+    let kernel = release.split(['-', '\n']).next().unwrap_or_default();
     let build = if cfg!(debug_assertions) { "a debug build, which says little" } else { "a release build" };
     format!(
-        "{cores} cores, {}, {} of memory, Linux {}, load {load}; {build}",
+        "{cores} cores, {}, {memory:.0} GB of memory, Linux {kernel}, load {load}; {build}",
         after(&cpus, "model name"),
-        after(&memory, "MemTotal"),
-        read("/proc/sys/kernel/osrelease").trim(),
     )
 }
 
