@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
+use super::desired::ports::MEMCACHED_TLS;
 use super::desired::{LiveTemplate, UnrecordedTemplate};
 use super::diff::Differences;
 use super::event::{ScalingInactive, SeenChild, SeenRollout};
@@ -11,7 +12,7 @@ use super::field_managers::{self, OtherManager};
 use super::go_operator::managed_fields::GoOperatorFields;
 use super::hash::{self, BodyHash};
 use super::json_text::JsonText;
-use super::object::{Controller, ResourceVersion, Uid};
+use super::object::{Controller, MEMCACHED, ResourceVersion, Uid};
 use super::orphan::Orphan;
 use super::shortcuts::comparison::{Comparison, Fingerprint};
 use super::unwatched::carries_label;
@@ -64,6 +65,9 @@ pub struct Live {
     pub secret_hash: Option<String>,
     /// Restart trigger on its pod template.
     pub restart_trigger: Option<String>,
+    /// Whether its pod template has the port for clients with TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_tls_port: bool,
     /// `spec.replicas`.
     pub replicas: Option<i64>,
     /// Whether we own that number, or the Go operator whose part we take over.
@@ -218,6 +222,14 @@ pub fn template_content_hash(content: &Value) -> Option<u64> {
     u64::from_str_radix(hash.get(..16)?, 16).ok()
 }
 
+/// Whether the container of memcached has the port for clients with TLS.
+fn has_tls_port(content: &Value) -> bool {
+    let containers = content.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    let memcached = containers.into_iter().flatten().find(|it| it["name"] == MEMCACHED);
+    let ports = memcached.and_then(|it| it["ports"].as_array());
+    ports.into_iter().flatten().any(|it| it["containerPort"] == MEMCACHED_TLS.number)
+}
+
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
         let orphan = Orphan::from_seen(&seen);
@@ -252,6 +264,7 @@ impl From<SeenChild> for Live {
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
             template_content_hash: template_content_hash(&content),
+            has_tls_port: has_tls_port(&content),
             replicas: content.pointer("/spec/replicas").and_then(Value::as_i64),
             partition: content.pointer(PARTITION).and_then(Value::as_i64).and_then(|it| it.try_into().ok()),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),

@@ -37,7 +37,7 @@ pub fn config_map(intent: &Intent<'_>) -> Value {
         (SERVERS, servers.join(",")),
         (SERVERS_ARE, what.to_owned()),
         (PORT, port.number.to_string()),
-        (TLS, intent.spec.security.tls.is_some().to_string()),
+        (TLS, ports::speaks_tls(intent.spec, intent.listening).to_string()),
         (LINES, lines),
     ];
     json!(ConfigMap {

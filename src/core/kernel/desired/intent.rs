@@ -3,7 +3,7 @@
 use super::default_images::DefaultImages;
 use super::operator_pods::OperatorPods;
 use super::partition::Partition;
-use super::revision::Revision;
+use super::ports::Listening;
 use super::servers::Servers;
 use crate::api::Validated;
 use crate::kernel::object::{ChildKind, Key, Uid};
@@ -31,9 +31,8 @@ pub struct Intent<'a> {
     pub restart_trigger: Option<&'a str>,
     /// The images of a new template where the spec names none. No part of [`Intent::hash`]: another setting rolls nothing.
     pub images: &'a DefaultImages,
-    /// The rules of the template that the pods have now, by which they listen; `None` without pods. It reaches no pod: what
-    /// is told to clients follows it.
-    pub listening: Option<Revision>,
+    /// How the pods listen that there are now; `None` without a workload. It reaches no pod: what is told to clients follows it.
+    pub listening: Option<Listening>,
     /// Who may ask the agents; `None` where the operator is no pod. It reaches no pod.
     pub operator_pods: Option<&'a OperatorPods>,
 }

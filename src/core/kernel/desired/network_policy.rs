@@ -18,7 +18,7 @@ use crate::kernel::object::ChildKind;
 #[must_use]
 pub fn network_policy(intent: &Intent<'_>) -> Option<Value> {
     let sources = intent.spec.security.network_policy.as_ref()?;
-    let clients = rule(ports::of_clients(intent.spec), &sources.clients);
+    let clients = rule(ports::open_to_clients(intent.spec, intent.listening), &sources.clients);
     let metrics = ports::of_metrics(intent.spec).map(|port| rule(vec![port], &sources.metrics));
     let asks = intent.spec.security.rotation == Rotation::InPlace || intent.spec.rollout.warmth.is_some();
     let operator = intent.operator_pods.filter(|_| asks);

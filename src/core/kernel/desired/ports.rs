@@ -27,10 +27,29 @@ pub const METRICS: Port = Port { name: "metrics", number: 9150 };
 /// Part of the key by which the API server merges ports: without it a second apply may conflict.
 const PROTOCOL: &str = "TCP";
 
-/// The ports of memcached.
+/// How the pods that there are listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// The rules of their template.
+    pub revision: Revision,
+    /// Whether their template has the port for clients with TLS.
+    pub for_tls: bool,
+}
+
+/// The ports of memcached, in pods of this spec.
 #[must_use]
 pub fn of_clients(spec: &Validated) -> Vec<Port> {
-    std::iter::once(MEMCACHED).chain(spec.security.tls.as_ref().map(|_| MEMCACHED_TLS)).collect()
+    with_tls(spec.security.tls.is_some())
+}
+
+/// The ports on which clients are let in: those of the pods that there are, and those of the pods to come.
+#[must_use]
+pub fn open_to_clients(spec: &Validated, pods: Option<Listening>) -> Vec<Port> {
+    with_tls(spec.security.tls.is_some() || speaks_tls(spec, pods))
+}
+
+fn with_tls(tls: bool) -> Vec<Port> {
+    std::iter::once(MEMCACHED).chain(tls.then_some(MEMCACHED_TLS)).collect()
 }
 
 /// The port of the exporter.
@@ -39,12 +58,18 @@ pub fn of_metrics(spec: &Validated) -> Option<Port> {
     spec.monitoring.as_ref().map(|_| METRICS)
 }
 
+/// Whether clients should speak TLS. The pods that there are decide: an edit of the spec may have to wait.
+#[must_use]
+pub fn speaks_tls(spec: &Validated, pods: Option<Listening>) -> bool {
+    pods.map_or(spec.security.tls.is_some(), |pods| pods.for_tls)
+}
+
 /// The port that clients should use. With TLS it is the one that answers TLS whatever `plaintext` says: clients
 /// follow it once, and nothing moves under them when plaintext is switched off. Pods of the Go operator do not listen there.
 #[must_use]
-pub fn to_use(spec: &Validated, revision: Option<Revision>) -> Port {
-    let listens = revision.is_none_or(Revision::listens_for_tls);
-    if spec.security.tls.is_some() && listens { MEMCACHED_TLS } else { MEMCACHED }
+pub fn to_use(spec: &Validated, pods: Option<Listening>) -> Port {
+    let listens = pods.is_none_or(|pods| pods.revision.listens_for_tls());
+    if speaks_tls(spec, pods) && listens { MEMCACHED_TLS } else { MEMCACHED }
 }
 
 impl Port {

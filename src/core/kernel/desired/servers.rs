@@ -1,7 +1,6 @@
 //! The servers that clients are told: one name for all pods, or one for each. Pure; used by the ConfigMap and by the status.
 
-use super::ports;
-use super::revision::Revision;
+use super::ports::{self, Listening};
 use crate::api::Validated;
 use crate::kernel::object::Key;
 
@@ -15,12 +14,12 @@ pub enum Servers {
 }
 
 impl Servers {
-    /// The servers of a cache whose pods run at `revision`: `name.namespace:port` or, of each pod,
+    /// The servers of a cache whose pods listen so: `name.namespace:port` or, of each pod,
     /// `name-0.name.namespace.svc:port`; see [`ports::to_use`].
     #[must_use]
-    pub fn list(self, key: &Key, spec: &Validated, revision: Option<Revision>) -> Vec<String> {
+    pub fn list(self, key: &Key, spec: &Validated, pods: Option<Listening>) -> Vec<String> {
         let Key { namespace, name } = key;
-        let port = ports::to_use(spec, revision).number;
+        let port = ports::to_use(spec, pods).number;
         match self {
             Self::Service => vec![format!("{name}.{namespace}:{port}")],
             Self::Pods(number) => {

@@ -11,7 +11,8 @@ use crate::kernel::object::ChildKind;
 /// Renders the Service.
 #[must_use]
 pub fn service(intent: &Intent<'_>) -> Value {
-    let ports = ports::of_clients(intent.spec).into_iter().chain(ports::of_metrics(intent.spec));
+    let of_clients = ports::open_to_clients(intent.spec, intent.listening);
+    let ports = of_clients.into_iter().chain(ports::of_metrics(intent.spec));
     json!(Service {
         metadata: meta::object_meta(ChildKind::Service, intent, intent.spec.service_annotations.clone()),
         spec: Some(ServiceSpec {

@@ -10,6 +10,7 @@ use crate::api::status::NEVER_OBSERVED;
 use crate::api::warming::Warming;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
+use crate::kernel::desired::ports::Listening;
 use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
 use crate::kernel::event::SeenPod;
 use crate::kernel::live::Live;
@@ -127,11 +128,13 @@ impl<'a> View<'a> {
         said.or(self.resource.seen.status.template_revision.map(Revision))
     }
 
-    /// The rules by which the pods listen; `None` without a workload.
+    /// How the pods listen, by the template of their workload; `None` without one. While a rollout goes on, some pods have the
+    /// template before that: clients are led to the new ones from the apply on, and it is those that become more.
     #[must_use]
-    pub fn listening(&self) -> Option<Revision> {
-        self.our_workload().or_else(|| self.former_workload())?;
-        Some(self.template_revision().unwrap_or(Revision::UNRECORDED))
+    pub fn listening(&self) -> Option<Listening> {
+        let live = self.our_workload().or_else(|| self.former_workload())?;
+        let revision = self.template_revision().unwrap_or(Revision::UNRECORDED);
+        Some(Listening { revision, for_tls: live.has_tls_port })
     }
 
     /// The wait for the pod of the StatefulSet that was replaced last. It stays when it is over, until the next pod goes:

@@ -25,7 +25,8 @@ pub fn run(view: &View<'_>) -> PassFindings {
 
 /// Whether the desired child can be guessed. The ConfigMap tells how the pods listen and, of a StatefulSet, their names,
 /// which depend on whether there is a Deployment beside it; and which pods of a StatefulSet may go depends on the pods. After
-/// a start these may not all be listed: compared with a wrong guess a child would be written at every start.
+/// a start these may not all be listed: compared with a wrong guess a child would be written at every start. The Service and the
+/// policy follow the pods only where the end of TLS has to wait: one write more is not worth keeping all of them whole.
 fn is_settled(view: &View<'_>, kind: ChildKind) -> bool {
     let has_names = view.resource.workload() == ChildKind::StatefulSet;
     let all_listed = || view.world.is_synced_in(&view.resource.seen.key.namespace);

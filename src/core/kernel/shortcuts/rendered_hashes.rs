@@ -1,6 +1,7 @@
 //! Hashes of the desired children from one pass to the next. Pure; part of a resource of the world.
 
 use crate::kernel::desired::partition::Partition;
+use crate::kernel::desired::ports::Listening;
 use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, Servers};
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 use crate::kernel::hash::BodyHash;
@@ -16,7 +17,7 @@ pub struct RenderedHashes {
     partition: Partition,
     counted: ChildKind,
     servers: Servers,
-    listening: Option<Revision>,
+    listening: Option<Listening>,
     kept: Option<KeptOfLive>,
     /// [`Desired::revision`].
     pub revision: Revision,

@@ -6,6 +6,7 @@ use memcached_operator_core::api::spec::{
 };
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::exporter::Exporter;
+use memcached_operator_core::kernel::desired::ports::Listening;
 use memcached_operator_core::kernel::desired::secrets::mounted;
 use memcached_operator_core::kernel::desired::workload::workload;
 use memcached_operator_core::kernel::desired::{Revision, Servers, args, ports};
@@ -176,10 +177,12 @@ fn clients_should_use_the_port_that_is_encrypted_for_good(
     #[case] port: i32,
 ) {
     let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
-    assert_eq!(ports::to_use(&spec, Some(Revision::NEWEST)).number, port);
-    assert_eq!(ports::to_use(&spec, Some(Revision::GO_OPERATOR)).number, 11211, "its pods answer there only");
+    let pods = |revision| Some(Listening { revision, for_tls: plaintext.is_some() });
+    let (of_us, of_go_operator) = (pods(Revision::NEWEST), pods(Revision::GO_OPERATOR));
+    assert_eq!(ports::to_use(&spec, of_us).number, port);
+    assert_eq!(ports::to_use(&spec, of_go_operator).number, 11211, "its pods answer there only");
     let key = Key { namespace: "n".into(), name: "a".into() };
-    let pods = Servers::Pods(2).list(&key, &spec, Some(Revision::NEWEST));
+    let pods = Servers::Pods(2).list(&key, &spec, of_us);
     assert_eq!(pods, [0, 1].map(|pod| format!("a-{pod}.a.n.svc:{port}")));
 }
 
@@ -203,7 +206,7 @@ fn spoken(spec: &Validated, port: i32) -> &'static str {
 #[case("on, `plaintext: Allowed`", Some(Plaintext::Allowed))]
 fn the_page_for_clients_says_which_port_speaks_tls(#[case] row: &str, #[case] plaintext: Option<Plaintext>) {
     let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
-    let used = ports::to_use(&spec, Some(Revision::NEWEST)).number;
+    let used = ports::to_use(&spec, None).number;
     let row = format!("| {row} | {} | {} | {used} |\n", spoken(&spec, 11211), spoken(&spec, 11212));
     let page = include_str!("../../../../docs/clients.md");
     assert!(page.contains(&row), "docs/clients.md has no row {row}");

@@ -1,15 +1,17 @@
 //! What clients are told: the list of servers in the status, and the ConfigMap for applications. They are exact after each
 //! change, and stay while a pod or the Service is away. What they have to be is `check_list_is_exact` of the model.
 
+use memcached_operator_core::api::spec::NetworkPolicySpec;
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
 use proptest::prelude::*;
+use rstest::rstest;
 
 use crate::history::Op;
-use crate::model::{NAMED, VARIANTS};
+use crate::model::{NAMED, NAMED_WITH_SECRET, VARIANTS};
 use crate::simulation::{Simulation, request_name};
-use crate::workloads::{answer_all, edited, one_step, pass, run};
+use crate::workloads::{answer_all, edited, one_step, pass, run, with_a_secret};
 
 fn list(simulation: &Simulation) -> Vec<String> {
     simulation.model.resource().status.server_list.clone()
@@ -133,6 +135,71 @@ fn asked_for_a_deployment() -> (Simulation, usize) {
 
 fn is_creation_of_deployment(effect: &Effect) -> bool {
     matches!(effect, Effect::Send { request, .. } if request_name(request) == "create Deployment")
+}
+
+/// The port of each server in the list, and what the ConfigMap says of it.
+fn told_port(simulation: &Simulation) -> (Vec<String>, [String; 2]) {
+    let ports = list(simulation).iter().filter_map(|it| Some(it.rsplit_once(':')?.1.to_owned())).collect();
+    let config_map = simulation.model.content(ChildKind::ConfigMap);
+    let said = |name: &str| config_map["data"][name].as_str().unwrap().to_owned();
+    (ports, ["MEMCACHED_PORT", "MEMCACHED_TLS"].map(said))
+}
+
+/// What is told of this many servers that speak TLS, or do not.
+fn servers(count: usize, tls: bool) -> (Vec<String>, [String; 2]) {
+    let port = if tls { "11212" } else { "11211" };
+    (vec![port.to_owned(); count], [port.to_owned(), tls.to_string()])
+}
+
+/// The Secret has the certificate, and the edit waits for it.
+#[rstest]
+#[case::of_a_deployment(0, 1)]
+#[case::of_named_pods(NAMED, 3)]
+fn the_list_names_the_port_of_the_pods_that_run_while_tls_waits_for_its_secret_or_a_pause(
+    #[case] variant: u8,
+    #[case] count: usize,
+) {
+    for is_paused in [false, true] {
+        let mut simulation = edited(variant, variant);
+        simulation.settle();
+        simulation.model.pause(is_paused);
+        simulation.model.speak_tls(true);
+        answer_all(&mut simulation);
+        assert_eq!(told_port(&simulation), servers(count, false), "paused: {is_paused}");
+        simulation.model.set_secret(Some(0));
+        simulation.model.pause(false);
+        simulation.settle();
+        assert_eq!(told_port(&simulation), servers(count, true));
+    }
+}
+
+/// The policy lets clients in on that port, too.
+#[rstest]
+#[case::of_a_deployment(3, 1)]
+#[case::of_named_pods(NAMED_WITH_SECRET, 3)]
+fn the_list_names_the_port_of_the_pods_that_run_while_the_end_of_tls_has_to_wait(
+    #[case] variant: u8,
+    #[case] count: usize,
+) {
+    let mut simulation = with_a_secret(variant);
+    simulation.model.change_spec(|spec| {
+        let policy = NetworkPolicySpec { enabled: Some(true), ..NetworkPolicySpec::default() };
+        spec.security.as_mut().unwrap().network_policy = Some(policy);
+    });
+    simulation.model.speak_tls(true);
+    simulation.settle();
+    simulation.model.set_secret(None);
+    answer_all(&mut simulation);
+    simulation.model.speak_tls(false);
+    answer_all(&mut simulation);
+    let lets_in = |simulation: &Simulation| {
+        let open = [ChildKind::NetworkPolicy, ChildKind::Service].map(|kind| simulation.model.content(kind));
+        open.map(|it| it.to_string().contains("11212"))
+    };
+    assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(count, true), [true; 2]));
+    simulation.model.set_secret(Some(0));
+    simulation.settle();
+    assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(count, false), [false; 2]));
 }
 
 /// What changes a cache, its pods, the port that clients are told, or whether the operator may write.

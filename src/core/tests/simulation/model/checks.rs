@@ -1,9 +1,9 @@
 //! What has to be true: of a status that is written, and of the children once everything has come to rest.
 
+use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::NEVER_OBSERVED;
-use memcached_operator_core::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Watched};
@@ -130,7 +130,7 @@ impl Model {
             }
         };
         let asks_for_set = workload(resource) == ChildKind::StatefulSet;
-        let port = port(spec);
+        let port = self.port();
         let of_service = || format!("{name}.{namespace}:{port}");
         let was_service = before.list.first().is_some_and(|it| !it.contains(".svc:"));
         let names_pods =
@@ -153,6 +153,23 @@ impl Model {
             true => assert!(is_kept, "{before:?} became {servers:?}"),
             false => assert_eq!(servers, exact),
         }
+    }
+
+    /// The port that clients are told: that of the pods that there are, by the template of what runs them; before there is any,
+    /// that of the pods to come.
+    fn port(&self) -> u16 {
+        let resource = self.resource();
+        let runs = [workload(resource)].into_iter().chain(ChildKind::WORKLOADS);
+        let running = { runs }.find_map(|kind| self.children.get(&kind));
+        let tls = match running {
+            Some(child) => child.content.parse()["spec"]["template"].to_string().contains("11212"),
+            None => {
+                let security = resource.spec.as_ref().unwrap().security.as_ref();
+                let tls = security.and_then(|security| security.tls.as_ref());
+                tls.is_some_and(|tls| tls.enabled == Some(true))
+            }
+        };
+        if tls { 11212 } else { 11211 }
     }
 
     /// What clients are told now, before a change that collects what earlier resources left, or another one.
@@ -304,12 +321,6 @@ fn hash_on_template(workload: &Value) -> &Value {
     &workload["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/secret-hash"]
 }
 
-/// The port that clients are told.
-fn port(spec: &MemcachedSpec) -> u16 {
-    let tls = spec.security.as_ref().and_then(|security| security.tls.as_ref());
-    if tls.is_some_and(|tls| tls.enabled == Some(true)) { 11212 } else { 11211 }
-}
-
 /// What clients were told before a change.
 #[derive(Debug)]
 pub(crate) struct ToldServers {
@@ -334,7 +345,8 @@ enum KnownSet {
 fn names_pods(resource: &SeenResource, pods: KnownSet, list: &[String]) -> bool {
     let Ok(spec) = &resource.spec else { return false };
     let Key { namespace, name } = &resource.key;
-    let port = port(spec);
+    // While a change of TLS is under way, the operator may not have heard yet how the pods listen.
+    let port = if list.iter().any(|it| it.ends_with(":11212")) { 11212 } else { 11211 };
     let of_service = vec![format!("{name}.{namespace}:{port}")];
     let of_pods = |count: i32| -> Vec<String> {
         (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()

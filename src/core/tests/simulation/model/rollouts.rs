@@ -11,7 +11,7 @@ use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
 use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::object::ChildKind;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Model;
 use super::objects::{content, owned};
@@ -169,6 +169,11 @@ impl Model {
     /// Why its pods roll, by its status.
     pub(crate) fn recorded_turn(&self) -> Option<BudgetedRollout> {
         self.resource().status.turn_cause()
+    }
+
+    /// What a child holds.
+    pub(crate) fn content(&self, kind: ChildKind) -> Value {
+        self.children[&kind].content.parse()
     }
 
     /// The Deployment, as far as a test of many asks.
