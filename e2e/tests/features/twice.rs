@@ -20,6 +20,7 @@ use memcached_operator::api::spec::{STATEFUL_SET, Workload, validate};
 use memcached_operator::kernel::desired::Servers;
 use memcached_operator::kernel::desired::default_images::BUILT_IN;
 use memcached_operator::kernel::desired::partition::Partition;
+use memcached_operator::kernel::desired::ports::Listening;
 use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, children};
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
 use serde_json::{Value, json};
@@ -86,7 +87,9 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         restart_trigger: None,
         images: &BUILT_IN,
         counted: spec.workload.into(),
-        listening: live.as_ref().map(|live| live.revision),
+        listening: live
+            .as_ref()
+            .map(|live| Listening { revision: live.revision, for_tls: spec.security.tls.is_some() }),
         operator_pods: None,
     };
     Ok(children(&intent, live.as_ref()))
