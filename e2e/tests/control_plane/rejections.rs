@@ -94,6 +94,13 @@ pub(crate) fn others(refused: ChildKind) -> impl Iterator<Item = ChildKind> {
     kinds(refused).filter(move |kind| *kind != refused && !held(*kind))
 }
 
+/// Those of them that follow an edit meanwhile: what clients are told is true of the pods that run, and waits with these.
+fn edited(refused: ChildKind) -> impl Iterator<Item = ChildKind> {
+    use ChildKind::{ConfigMap, Deployment, NetworkPolicy, StatefulSet};
+    let pods_wait = matches!(refused, Deployment | StatefulSet | NetworkPolicy);
+    others(refused).filter(move |kind| !(pods_wait && *kind == ConfigMap))
+}
+
 /// Waits until the resource says of its newest generation why it is not ready.
 pub(crate) async fn await_told(space: &Space, name: &str, told: (&str, &str)) -> Result<Memcached> {
     let (why, words) = told;
@@ -110,13 +117,13 @@ pub(crate) async fn await_told(space: &Space, name: &str, told: (&str, &str)) ->
 /// Waits until all others are as they were edited, and makes sure that the refused one and whatever waits for it is not.
 async fn await_others_edited(space: &Space, refused: ChildKind) -> Result<()> {
     await_answer("all others are as they were edited", async || {
-        for kind in others(refused) {
+        for kind in edited(refused) {
             ensure!(is_edited(space, kind).await?, "{kind:?}");
         }
         Ok(())
     })
     .await?;
-    for kind in kinds(refused).filter(|kind| others(refused).all(|other| other != *kind)) {
+    for kind in kinds(refused).filter(|kind| edited(refused).all(|other| other != *kind)) {
         ensure!(!is_edited(space, kind).await?, "{kind:?} is refused or has to wait");
     }
     Ok(())
