@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
 use super::desired::ports::MEMCACHED_TLS;
-use super::desired::{LiveTemplate, UnrecordedTemplate};
+use super::desired::{LiveTemplate, UnrecordedTemplate, template_hash};
 use super::diff::Differences;
 use super::event::{ScalingInactive, SeenChild, SeenRollout};
 use super::field_managers::{self, OtherManager};
@@ -17,6 +17,7 @@ use super::orphan::Orphan;
 use super::shortcuts::comparison::{Comparison, Fingerprint};
 use super::unwatched::carries_label;
 use super::weakened;
+use crate::api::Validated;
 
 /// Where a record of ownership says that a workload's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";
@@ -99,6 +100,15 @@ impl Live {
     #[must_use]
     pub fn asked(&self) -> i32 {
         self.replicas.and_then(|replicas| i32::try_from(replicas).ok()).unwrap_or(1)
+    }
+
+    /// Whether its pod template was rendered from this spec, whatever somebody changed in it since. The Secrets and the restart
+    /// trigger do not count.
+    #[must_use]
+    pub fn is_rendered_from(&self, spec: &Validated) -> bool {
+        let hash =
+            || template_hash::of_spec(spec, self.secret_hash.as_deref(), self.restart_trigger.as_deref());
+        self.template.as_ref().is_some_and(|template| template.hash == hash())
     }
 
     /// Identifies a version of the spec: the generation or, for a kind without one, the resourceVersion.

@@ -30,7 +30,7 @@ mod servers;
 pub mod service;
 pub mod service_monitor;
 pub mod stateful_set;
-mod template_hash;
+pub mod template_hash;
 pub mod tls;
 mod unrecorded_template;
 pub mod workload;

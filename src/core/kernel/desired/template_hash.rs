@@ -118,10 +118,16 @@ impl Intent<'_> {
     /// counts as an edit.
     #[must_use]
     pub fn hash(&self) -> String {
-        let mut reaches_pods = json!(ReachesPods::from_intent(self));
-        diff::drop_empty(&mut reaches_pods);
-        hash::of_json(&reaches_pods)
+        of_spec(self.spec, self.secret_hash, self.restart_trigger)
     }
+}
+
+/// The same of a spec, with the content of its Secrets and the restart trigger that pods have.
+#[must_use]
+pub fn of_spec(spec: &Validated, secret_hash: Option<&str>, restart_trigger: Option<&str>) -> String {
+    let mut reaches_pods = json!(ReachesPods::new(spec, secret_hash, restart_trigger));
+    diff::drop_empty(&mut reaches_pods);
+    hash::of_json(&reaches_pods)
 }
 
 /// The same requests and limits, each amount in one spelling.
@@ -140,7 +146,7 @@ fn spelled_alike(resources: &ResourceRequirements) -> ResourceRequirements {
 // Every struct is destructured without `..`: a new field does not compile until it is decided here whether it reaches
 // the pods.
 impl<'a> ReachesPods<'a> {
-    fn from_intent(intent: &Intent<'a>) -> Self {
+    fn new(spec: &'a Validated, secret_hash: Option<&'a str>, restart_trigger: Option<&'a str>) -> Self {
         let Validated {
             replicas: _,
             // Another kind has other pods anyway, and each kind carries the hash of its own.
@@ -157,7 +163,7 @@ impl<'a> ReachesPods<'a> {
             pod,
             rollout: _,
             tolerated: _,
-        } = intent.spec;
+        } = spec;
         let Process { max_memory_mb, max_connections, threads, max_item_size, verbosity, extra_args } =
             memcached;
         let HighAvailability { anti_affinity, spread, disruption: _, graceful_shutdown } = high_availability;
@@ -174,8 +180,8 @@ impl<'a> ReachesPods<'a> {
             verbosity: *verbosity,
             extra_args,
             sasl_secret: sasl_secret.as_deref(),
-            secret_hash: intent.secret_hash,
-            restart_trigger: intent.restart_trigger,
+            secret_hash,
+            restart_trigger,
             anti_affinity: anti_affinity.map(|preset| match preset {
                 AntiAffinity::Soft => "soft",
                 AntiAffinity::Hard => "hard",

@@ -34,7 +34,7 @@ impl<'a> View<'a> {
             secret_hash,
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
             images: self.images,
-            listening: self.listening(),
+            listening: self.listening(spec),
             operator_pods: self.operator_pods,
         }
     }

@@ -46,7 +46,7 @@ pub fn of_valid(
     let mut inputs = observed(view, view.replicas_expected(spec), template_progress(view, plan));
     inputs.turn_state = *turn_state;
     inputs.servers = match view.has_address() {
-        true => view.servers(spec).list(inputs.key, spec, view.listening()),
+        true => view.servers(spec).list(inputs.key, spec, view.listening(spec)),
         false => Vec::new(),
     };
     let pending = planned.iter().filter(|it| !it.action.is_in_place());

@@ -131,10 +131,14 @@ impl<'a> View<'a> {
     /// How the pods listen, by the template of their workload; `None` without one. While a rollout goes on, some pods have the
     /// template before that: clients are led to the new ones from the apply on, and it is those that become more.
     #[must_use]
-    pub fn listening(&self) -> Option<Listening> {
+    pub fn listening(&self, spec: &Validated) -> Option<Listening> {
         let live = self.our_workload().or_else(|| self.former_workload())?;
         let revision = self.template_revision().unwrap_or(Revision::UNRECORDED);
-        Some(Listening { revision, for_tls: live.has_tls_port })
+        // A template of this spec without its port was changed by somebody, and is put back: that moves no client.
+        let of_spec = || live.is_rendered_from(spec);
+        let wanted = spec.security.tls.is_some();
+        let for_tls = if live.has_tls_port == wanted || of_spec() { wanted } else { live.has_tls_port };
+        Some(Listening { revision, for_tls })
     }
 
     /// The wait for the pod of the StatefulSet that was replaced last. It stays when it is over, until the next pod goes:

@@ -202,6 +202,28 @@ fn the_list_names_the_port_of_the_pods_that_run_while_the_end_of_tls_has_to_wait
     assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(count, false), [false; 2]));
 }
 
+/// The template is put back, and nothing else is written.
+#[rstest]
+#[case::of_a_deployment(3)]
+#[case::of_named_pods(NAMED_WITH_SECRET)]
+fn whoever_takes_the_port_for_tls_from_the_template_moves_no_client(#[case] variant: u8) {
+    let mut simulation = with_a_secret(variant);
+    simulation.model.speak_tls(true);
+    simulation.settle();
+    simulation.model.take_port_for_tls();
+    simulation.hear();
+    let workload = if variant == NAMED_WITH_SECRET { "StatefulSet" } else { "Deployment" };
+    let asked: Vec<String> = simulation
+        .requests
+        .iter()
+        .map(|it| match it {
+            Effect::Send { request, .. } => request_name(request),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(asked, [format!("apply {workload}")]);
+}
+
 /// What changes a cache, its pods, the port that clients are told, or whether the operator may write.
 #[derive(Clone, Debug)]
 enum Change {

@@ -133,6 +133,17 @@ impl Model {
         });
     }
 
+    /// Takes the port for clients with TLS from the pods' template.
+    pub(crate) fn take_port_for_tls(&mut self) {
+        self.causes += 2;
+        self.change_own(self.live_workload(), |child| {
+            child.content.edit(|it| {
+                let ports = it["spec"]["template"]["spec"]["containers"][0]["ports"].as_array_mut();
+                ports.unwrap().retain(|port| port["containerPort"] != 11212);
+            });
+        });
+    }
+
     /// Who sets a field owns it, and we do not any more.
     pub(crate) fn take_template(&mut self) {
         self.change_child(self.live_workload(), |child| {
