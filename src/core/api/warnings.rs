@@ -57,8 +57,8 @@ fn of_connections(spec: &Validated) -> Option<SpecWarning> {
     let warning = || Warning {
         reason: "NoClientConnections".to_owned(),
         message: format!(
-            "No client gets in: of its {most} connections memcached keeps {own} for itself, 4 for each thread and 8 \
-             more; set maxConnections to {own} more than clients need"
+            "No client gets in: memcached takes {own} connections for itself, 4 for each thread and 8 more, and \
+             maxConnections is {most}; set it to {own} more than clients need"
         ),
     };
     (most <= own).then(|| SpecWarning { path: "spec.memcached.maxConnections", warning: warning() })
