@@ -416,6 +416,21 @@ Nothing would change; resources looked at: 3. Paused: 3, of which 2 would change
         assert_eq!(text(&plans, Output::Text).unwrap(), on_the_page("plan"));
     }
 
+    /// This build has one revision for such pods beside the Go operator's: the page counts on.
+    #[test]
+    fn the_page_on_upgrades_shows_the_plan_of_a_build_with_newer_rules() {
+        let old = |name: &str| ResourcePlan { template_revision: Some(0), ..plan(name, vec![]) };
+        let printed = text(&[old("carts"), old("search"), plan("sessions", vec![])], Output::Text).unwrap();
+        let here = format!("revision 0; this build's newest is {}", Revision::NEWEST.0);
+        assert!(printed.contains(&here), "{printed}");
+        let wanted = printed.replace(&here, "revision 1; this build's newest is 3");
+        let page = include_str!("../../../docs/upgrade.md");
+        assert!(
+            page.contains(&format!("<!-- upgrade -->\n```text\n{wanted}```\n")),
+            "the page shows something else than {wanted}"
+        );
+    }
+
     #[test]
     fn of_an_edit_of_named_pods_people_read_the_same_as_of_others() {
         let before = json!({"workload": "StatefulSet", "replicas": 3});
