@@ -21,6 +21,8 @@ use crate::programs::Family;
 pub const README: &str = "README.md";
 /// The page that is typed at a prompt.
 pub const TUTORIAL: &str = "docs/tutorial.md";
+/// How many seconds the commands of a page may take that is typed: the half hour that the tutorial promises.
+const HALF_AN_HOUR: i64 = 30 * 60;
 
 /// A page, and what a reader has in the shell.
 pub struct Guide {
@@ -108,7 +110,7 @@ impl Guide {
     /// ages. A line that begins with a space goes on with the command above it. Prints how long each section took.
     ///
     /// # Errors
-    /// When something else is printed, or as [`Guide::shell`].
+    /// When something else is printed, when all sections together take more than half an hour, or as [`Guide::shell`].
     pub fn type_in(&self, folder: &Path) -> Result<()> {
         let is_typed = |line: &&str| line.starts_with("$ ") || line.starts_with(' ');
         let times = NamedTempFile::new()?;
@@ -126,18 +128,10 @@ impl Guide {
             }
         }
         let printed = self.shell(&program.join("\n"));
-        self.print_seconds(&sections, &std::fs::read_to_string(times.path())?);
+        let in_time = took(title(&self.text), &sections, &std::fs::read_to_string(times.path())?);
         let shown = blocks(&self.text, "console").concat();
-        finds(&printed?, shown.lines().filter(|line| !is_typed(line)))
-    }
-
-    /// `times`: a line for the beginning of the first section, and one for the end of each, as far as they ended.
-    fn print_seconds(&self, sections: &[&str], times: &str) {
-        let times: Vec<i64> = times.lines().filter_map(|line| line.parse().ok()).collect();
-        let of_page = title(&self.text);
-        for (section, time) in sections.iter().zip(times.windows(2)) {
-            println!("{of_page}: {section}: {} s", time[1] - time[0]);
-        }
+        finds(&printed?, shown.lines().filter(|line| !is_typed(line)))?;
+        in_time
     }
 
     /// Types the README in this folder, where its reader has saved the first resource.
@@ -174,6 +168,19 @@ impl Guide {
 /// The heading of a page, or of a section.
 fn title(text: &str) -> &str {
     text.lines().next().unwrap_or_default().trim_start_matches("# ")
+}
+
+/// Prints how long each section of a page took, and all together. `times`: a line for the beginning of the first section, and
+/// one for the end of each, as far as they ended. Fails where all together took more than half an hour.
+fn took(page: &str, sections: &[&str], times: &str) -> Result<()> {
+    let times: Vec<i64> = times.lines().filter_map(|line| line.parse().ok()).collect();
+    for (section, time) in sections.iter().zip(times.windows(2)) {
+        println!("{page}: {section}: {} s", time[1] - time[0]);
+    }
+    let all = times.last().zip(times.first()).map_or(0, |(end, beginning)| end - beginning);
+    println!("{page}: all sections: {all} s");
+    ensure!(all <= HALF_AN_HOUR, "{page}: all sections took {all} s, and half an hour is {HALF_AN_HOUR} s");
+    Ok(())
 }
 
 /// All of these lines are printed, but for ages in them.
@@ -283,6 +290,14 @@ mod tests {
             let warned = typed(&format!("```console\n$ echo {warning} >&2\n```")).err().context(warning)?;
             assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn a_page_that_takes_more_than_half_an_hour_is_a_failure() -> Result<()> {
+        took("Tutorial", &["Begin", "End"], "100\n1000\n1900\n")?;
+        let late = took("Tutorial", &["Begin", "End"], "100\n1000\n1901\n").err().context("it is late")?;
+        assert!(late.to_string().contains("took 1801 s"), "{late:#}");
         Ok(())
     }
 
