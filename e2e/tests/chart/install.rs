@@ -236,6 +236,27 @@ async fn the_election_is_turned_off(space: &Space) -> Result<()> {
     Ok(())
 }
 
+/// Somebody installs by kubectl, and deletes all of it but the definition; then helm takes over what is left.
+async fn live_without_helm(cluster: &Cluster, site: &Site<'_>, guide: &mut Guide, pod: &str) -> Result<()> {
+    let start = AuditLog::for_cluster(cluster).mark()?;
+    guide.run("Without helm")?;
+    site.is_installed().await?;
+    site.serves(pod).await?;
+    site.acts(2).await?;
+    // Whoever loses its Role while it ends is forbidden to let the Lease go.
+    release::nothing_was_forbidden(cluster, start)?;
+    guide.run("Uninstalling without helm")?;
+    release::is_gone(&site.client).await?;
+    site.is_left_alone().await?;
+    site.cache.addresses(2).await?;
+
+    let start = AuditLog::for_cluster(cluster).mark()?;
+    guide.run("Uninstalling")?;
+    site.is_installed().await?;
+    site.acts(3).await?;
+    release::nothing_was_forbidden(cluster, start)
+}
+
 async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let folder = TempDir::new()?;
     let mut guide = Guide::open(INSTALLING, release::kubeconfig(space, folder.path())?)?;
@@ -272,15 +293,7 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.is_left_alone().await?;
     site.serves(&pod).await?;
 
-    let start = AuditLog::for_cluster(cluster).mark()?;
-    guide.run("Without helm")?;
-    site.is_installed().await?;
-    site.serves(&pod).await?;
-    site.acts(2).await?;
-    guide.run("Uninstalling")?;
-    site.is_installed().await?;
-    site.acts(3).await?;
-    release::nothing_was_forbidden(cluster, start)?;
+    live_without_helm(cluster, &site, &mut guide, &pod).await?;
     lose_and_restore(&site, &mut guide, folder.path()).await?;
     // Last, because all that follows would be in that namespace.
     guide.run("Another namespace")?;

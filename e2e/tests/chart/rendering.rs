@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, said};
 use e2e::shipped;
+use e2e::testing::guide::{blocks, read};
 use e2e::testing::permissions::INSTALL;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
@@ -472,7 +473,10 @@ fn the_definition_is_the_committed_one_and_survives_an_uninstall() -> Result<()>
     );
 
     let mut definition = only(&rendered(&json!({}))?, "CustomResourceDefinition")?.clone();
-    let kept = json!({"argocd.argoproj.io/sync-options": "Prune=false", "helm.sh/resource-policy": "keep"});
+    let kept = json!({
+        "argocd.argoproj.io/sync-options": "Prune=false", "helm.sh/resource-policy": "keep",
+        "kustomize.toolkit.fluxcd.io/prune": "disabled",
+    });
     assert_eq!(definition["metadata"]["annotations"], kept);
     definition["metadata"] = json!({"name": definition["metadata"]["name"]});
     let [expected] = &memcached_operator::cli::yaml::objects(&committed)?[..] else {
@@ -491,6 +495,27 @@ fn the_definition_is_the_committed_one_and_survives_an_uninstall() -> Result<()>
 fn the_committed_manifest_is_the_chart_rendered() -> Result<()> {
     let stale = "manifests/install.yaml is stale: run `make generate` and commit it";
     ensure!(INSTALL == chart::install_manifest()?, "{stale}");
+    Ok(())
+}
+
+/// With the definition every cache would go, and with the namespace those that are in it.
+#[test]
+fn without_helm_all_of_the_manifest_is_deleted_but_the_definition_and_the_namespace() -> Result<()> {
+    let page = read("docs/install.md")?;
+    let section =
+        page.split("\n## ").find(|it| it.starts_with("Uninstalling without helm")).context("a section")?;
+    let commands = blocks(section, "sh").concat();
+    let mut deleted: Vec<_> =
+        commands.split_whitespace().filter(|it| it.contains('/')).map(str::to_owned).collect();
+    deleted.sort();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let made = yaml::objects(INSTALL)?.into_iter();
+    let mut expected: Vec<_> = made
+        .filter(|it| !["CustomResourceDefinition", "Namespace"].contains(&text(&it["kind"]).as_str()))
+        .map(|it| format!("{}/{}", text(&it["kind"]).to_lowercase(), text(&it["metadata"]["name"])))
+        .collect();
+    expected.sort();
+    assert_eq!(deleted, expected);
     Ok(())
 }
 
