@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, NAMESPACE, RELEASE, repository};
 use memcached_operator::cli::yaml;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Every object on the page.
 fn objects() -> Result<Vec<Value>> {
@@ -66,4 +66,17 @@ fn argo_cd_installs_the_same() -> Result<()> {
     assert_eq!(source["helm"]["releaseName"], RELEASE);
     assert_eq!(spec["destination"]["namespace"], NAMESPACE);
     chart::render(NAMESPACE, &source["helm"]["valuesObject"]).map(|_| ())
+}
+
+/// No wave makes Argo CD wait for another Application.
+#[test]
+fn by_argo_cd_caches_are_tried_again_until_the_definition_is_there() -> Result<()> {
+    let policy = only("Application", "caches")?["spec"]["syncPolicy"].take();
+    assert_eq!(policy["syncOptions"], json!(["SkipDryRunOnMissingResource=true"]));
+    let backoff = json!({"duration": "10s", "factor": 2, "maxDuration": "3m"});
+    assert_eq!(policy["retry"], json!({"limit": 20, "backoff": backoff}));
+    // The page says how long that is.
+    let seconds: u32 = (0..20).map(|attempt| (10 * 2_u32.pow(attempt)).min(180)).sum();
+    assert_eq!(seconds / 60, 50);
+    Ok(())
 }
