@@ -120,6 +120,7 @@ fn a_reader_that_has_seen_enough_changes_no_exit_code(#[case] line: &str, #[case
 #[case("plan --no-such-flag", 64)]
 #[case("plan --help", 0)]
 #[case("run --kubeconfig absent --listen 127.0.0.1:0", 1)]
+#[case("run --kubeconfig absent --listen 127.0.0.1:0 --log-level info --log-level debug", 1)]
 #[case("run --max-concurrent-rollouts 0", 64)]
 #[case("run --journal-listen 0.0.0.0:8081", 64)]
 #[case("run --kubeconfig absent --listen 127.0.0.1:0 --secure-metrics-listen 127.0.0.1:0", 1)]

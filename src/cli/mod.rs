@@ -159,6 +159,21 @@ mod tests {
     }
 
     #[test]
+    fn of_an_option_that_is_given_twice_the_last_one_counts_and_lists_go_on() {
+        for command in ["memcached-operator", "memcached-operator run"] {
+            let given = "--leader-elect --lease-name=a --watch-namespaces=a,b";
+            let more = "--leader-elect --lease-name=b --watch-namespaces=c";
+            let Cli { command, run } = parse(&format!("{command} {given} {more}")).unwrap();
+            let args = match command {
+                Some(Command::Run(args)) => args,
+                _ => run,
+            };
+            assert_eq!((args.leader_elect, args.lease_name.as_str()), (true, "b"));
+            assert_eq!(args.watch_namespaces, ["a", "b", "c"]);
+        }
+    }
+
+    #[test]
     fn every_flag_has_an_environment_twin() {
         let mut command = Cli::command();
         command.build();

@@ -21,8 +21,10 @@ use crate::shell::leader::{self, Election, elector};
 use crate::shell::secure_metrics::certificate::Source;
 use crate::shell::{self, Ended, Options, journal, secure_metrics};
 
-/// Options of `run`.
+/// Options of `run`. Of one that is given twice the last counts, as for kubectl: the chart's `extraArgs` and patches of kustomize
+/// come after what the chart gives. Clap takes the other commands along. Lists go on.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub struct Args {
     /// The cluster to work on [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "PATH", env = "MEMCACHED_OPERATOR_KUBECONFIG")]
