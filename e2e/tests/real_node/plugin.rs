@@ -120,6 +120,9 @@ async fn sees_and_changes(editor: &Plugin, cache: &Cache<'_>) -> Result<()> {
     }
     let refused = editor.refusal("status -A").await?;
     assert!(refused.contains("403") && refused.contains("memcacheds"), "{refused}");
+    let refused = editor.refusal("plan -A").await?;
+    let hint = "; --namespace NAME looks at one namespace, or at several with commas between";
+    assert!(refused.contains(hint), "{refused}");
     Ok(())
 }
 

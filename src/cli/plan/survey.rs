@@ -153,7 +153,7 @@ impl Survey<'_> {
                 "; install the CustomResourceDefinition: memcached-operator crd | kubectl apply --server-side -f -"
             }
             kube::Error::Api(status) if status.code == 403 && self.namespaces.is_none() => {
-                "; --namespace NAME looks at one namespace"
+                "; --namespace NAME looks at one namespace, or at several with commas between"
             }
             _ => "",
         };
