@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart::{repository, said};
 use e2e::programs::Family;
 use memcached_operator::cli::yaml;
+use memcached_operator::kernel::desired::DefaultImages;
 use serde_json::{Value, json};
 
 use super::read;
@@ -71,5 +72,16 @@ fn the_overlay_of_the_page_moves_everything_to_its_namespace_and_its_registry() 
     let pod = &of_kind(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0];
     let image = format!("registry.example/mirror/memcached-operator-rs:{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(pod["image"], json!(image));
+    // Nor do pods of caches come from elsewhere: kustomize does not look into arguments.
+    let DefaultImages { memcached, exporter, operator: _ } = DefaultImages::default();
+    let mirrored =
+        |image: &str| format!("registry.example/mirror/{}", image.rsplit('/').next().unwrap_or(image));
+    let expected = [
+        format!("--memcached-image={}", mirrored(&memcached)),
+        format!("--exporter-image={}", mirrored(&exporter)),
+        format!("--operator-image={image}"),
+    ];
+    let args = pod["args"].as_array().context("arguments")?;
+    assert_eq!(args[args.len() - 3..], expected.map(Value::from));
     Ok(())
 }
