@@ -79,6 +79,10 @@ fn the_notes_follow_the_values_and_warn_of_those_that_may_hurt() -> Result<()> {
             "secureMetrics.enabled=true",
             &["Nobody may read the operator's metrics yet", "\nmemcached-operator-metrics-reader."],
         ),
+        (
+            "secureMetrics.enabled=true,rbac.create=false",
+            &["rbac.create is off, so grant Prometheus' account `get` of the nonResourceURL /metrics,"],
+        ),
         ("webhook.enabled=false", &["They mean nothing here: remove them.", "had networkPolicy.enabled on"]),
         ("crds.managedByHelm=false", &["They mean nothing here: remove them."]),
         ("replicaCount=1", &["There is one replica: while it is replaced, nobody acts on changes."]),
@@ -87,6 +91,15 @@ fn the_notes_follow_the_values_and_warn_of_those_that_may_hurt() -> Result<()> {
         for part in parts {
             assert!(notes.contains(part), "{values}: no {part:?} in {notes}");
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_notes_name_a_role_only_where_the_release_has_it() -> Result<()> {
+    for readers in ["", ",secureMetrics.readers[0].kind=User,secureMetrics.readers[0].name=eve"] {
+        let notes = with(&format!("secureMetrics.enabled=true,rbac.create=false{readers}"))?;
+        assert!(!notes.contains("metrics-reader") && !notes.contains("secureMetrics.readers"), "{notes}");
     }
     Ok(())
 }
