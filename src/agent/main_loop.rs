@@ -69,6 +69,13 @@ impl Memory {
             Part::Passwords => self.passwords = None,
         }
     }
+
+    /// Forgets what memcached was told of other content than this. A restart of memcached reads this, also where the agent
+    /// refuses it: the content of before is news when it comes back.
+    fn forget_all_but(&mut self, read: &Read) {
+        self.certificates.take_if(|told| *told != read.of(Part::Certificates));
+        self.passwords.take_if(|told| *told != read.of(Part::Passwords));
+    }
 }
 
 /// What one reading of the files found.
@@ -138,6 +145,7 @@ async fn round(
                 return (AgentStatus { files: None, ..status }, BTreeSet::new());
             }
         };
+        memory.forget_all_but(&read);
         let shown = match &read.pair {
             Some(_) => Some(handshake::look(*tls).await),
             None => None,

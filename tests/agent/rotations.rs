@@ -137,6 +137,35 @@ async fn passwords_wait_while_the_pair_beside_them_is_bad_because_a_signal_may_r
     assert_eq!(pod.connect(&authority.pem, "eve:other").await, Ok(der(&first.crt)));
 }
 
+/// Has the agent refuse this content, and a memcached that restarts alone read it.
+async fn restart_with_refused(pod: &Pod, content: &Content) {
+    pod.write(content);
+    pod.await_state("bad content", |state| matches!(state, State::Refused { .. })).await;
+    pod.start_memcached().await;
+}
+
+#[tokio::test]
+async fn passwords_that_come_back_are_told_anew_to_a_memcached_that_restarted_with_refused_ones() {
+    let authority = Authority::new("ours");
+    let first = good(&authority, 0);
+    let (pod, _agent) = settled(Access::Passwords, &authority, &first).await;
+    restart_with_refused(&pod, &with_passwords(&first, "eve:other")).await;
+    assert_ne!(pod.log_in(COMMON).await, "STORED");
+    rotate(&pod, &first).await;
+    assert_eq!(pod.log_in(COMMON).await, "STORED");
+}
+
+#[tokio::test]
+async fn an_authority_that_comes_back_is_told_anew_to_a_memcached_that_restarted_with_a_refused_one() {
+    let authority = Authority::new("ours");
+    let first = good(&authority, 0);
+    let (pod, _agent) = settled(Access::Certificates, &authority, &first).await;
+    restart_with_refused(&pod, &Content { ca: Authority::new("theirs").pem.into(), ..first.clone() }).await;
+    assert!(pod.connect(&authority.pem, COMMON).await.is_err(), "memcached knows the other authority only");
+    rotate(&pod, &first).await;
+    assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&first.crt)));
+}
+
 /// An address that leads to another one, until it is shut: then every connection ends at once.
 struct Gate {
     address: SocketAddr,
