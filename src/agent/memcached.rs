@@ -74,8 +74,10 @@ pub async fn refresh(address: SocketAddr, credentials: &[Credentials]) -> Result
 pub async fn log_in(address: SocketAddr, credentials: &[Credentials]) -> Result<(), NotDone> {
     for (at, credentials) in credentials.iter().enumerate() {
         let mut talk = Talk::start(address).await?;
-        if talk.ask(b"version\r\n").await? != UNAUTHENTICATED {
-            return Err(NotDone::Open);
+        match talk.ask(b"version\r\n").await? {
+            answer if answer == UNAUTHENTICATED => {}
+            answer if answer.starts_with("VERSION") => return Err(NotDone::Open),
+            answer => return Err(NotDone::Failed(answer)),
         }
         if !talk.log_in(credentials).await? {
             return Err(NotDone::Refused(at + 1));
@@ -108,7 +110,12 @@ impl Talk {
     }
 
     async fn log_in(&mut self, credentials: &Credentials) -> Result<bool, NotDone> {
-        Ok(accepted(&self.ask(&credentials.request()).await?))
+        let answer = self.ask(&credentials.request()).await?;
+        // No word on the credentials: there is no free connection, for example.
+        if answer.starts_with("ERROR") {
+            return Err(NotDone::Failed(answer));
+        }
+        Ok(accepted(&answer))
     }
 
     async fn converse(&mut self, request: &[u8]) -> io::Result<String> {

@@ -4,6 +4,7 @@
 
 mod any;
 mod broken;
+mod connections;
 mod contents;
 mod pod;
 mod processor;
