@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::decide::Shown;
+use crate::exporter::tls::verify_tls13;
 
 /// How long a handshake may take.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(2);
@@ -123,7 +124,7 @@ impl ServerCertVerifier for Witness {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
-        let verified = verify_tls13_signature(message, certificate, signature, algorithms);
+        let verified = verify_tls13(message, certificate, signature, algorithms);
         self.signed(&verified);
         verified
     }

@@ -6,11 +6,16 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+    verify_tls13_signature_with_raw_key,
+};
 use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
 
 /// How to speak TLS.
 #[derive(Clone, Debug)]
@@ -158,6 +163,26 @@ async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     tokio::fs::read(path).await.map_err(|source| TlsError::File { path: path.to_owned(), source })
 }
 
+/// Whether the holder of a certificate signed the handshake, for who believes every certificate: only its key counts. Rustls
+/// alone would refuse all certificates but those of version 3, and OpenSSL, which memcached uses, serves others too.
+///
+/// # Errors
+/// Where somebody else signed it.
+pub fn verify_tls13(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    match X509Certificate::from_der(certificate) {
+        Ok((_, parsed)) => {
+            let key = SubjectPublicKeyInfoDer::from(parsed.public_key().raw);
+            verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+        }
+        Err(_) => verify_tls13_signature(message, certificate, signature, algorithms),
+    }
+}
+
 /// Believes every certificate. That its holder signed the handshake is still checked.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
@@ -189,7 +214,7 @@ impl ServerCertVerifier for Anyone {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -137,6 +137,16 @@ async fn passwords_wait_while_the_pair_beside_them_is_bad_because_a_signal_may_r
     assert_eq!(pod.connect(&authority.pem, "eve:other").await, Ok(der(&first.crt)));
 }
 
+/// As `openssl x509 -req` of OpenSSL 3.0 makes it, where it is told of no extensions.
+#[tokio::test]
+async fn a_certificate_of_version_1_is_taken() {
+    let authority = Authority::new("ours");
+    let crt = include_bytes!("../exporter/pem/v1.crt").to_vec();
+    let key = include_bytes!("../exporter/pem/v1.key").to_vec();
+    let first = Content { ca: crt.clone(), crt, key, ..good(&authority, 0) };
+    let _settled = settled(Access::Certificates, &authority, &first).await;
+}
+
 /// Has the agent refuse this content, and a memcached that restarts alone read it.
 async fn restart_with_refused(pod: &Pod, content: &Content) {
     pod.write(content);

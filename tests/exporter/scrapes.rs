@@ -187,6 +187,17 @@ async fn behind_tls_memcached_is_up_for_whoever_believes_it(
 }
 
 #[tokio::test]
+async fn a_memcached_with_a_certificate_of_version_1_is_up_for_whoever_believes_anyone() {
+    let pem = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exporter/pem");
+    let options = [("ssl_chain_cert", "v1.crt"), ("ssl_key", "v1.key")]
+        .map(|(name, file)| format!("{name}={}", pem.join(file).display()));
+    let memcached = Memcached::start(&["-Z", "-o", &options[0], "-o", &options[1]]).await;
+    let tls = Tls { trust: Trust::Anyone, server_name: None, identity: None };
+    let target = Target { tls: Some(tls), ..plain(memcached.address) };
+    assert_eq!(Exporter::watch(target).await.up().await, 1.0);
+}
+
+#[tokio::test]
 async fn plaintext_to_tls_and_tls_to_plaintext_are_down() {
     let (behind, open) = (Behind::tls(&[]).await, Memcached::start(&[]).await);
     assert_eq!(Exporter::watch(plain(behind.memcached.address)).await.up().await, 0.0);
