@@ -16,7 +16,7 @@ use super::published::{AgentStatus, Published};
 use super::{handshake, memcached, process};
 use crate::exporter::protocol::Credentials;
 use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use crate::secrets::pair::{self, Leaf, Pair};
+use crate::secrets::pair::{self, Leaf, Pair, Refused};
 use crate::secrets::password_file;
 use crate::secrets::refusal::Refusal;
 use crate::secrets::rotation_check::{Digests, State};
@@ -82,7 +82,7 @@ impl Memory {
 struct Read {
     stamp: Stamp,
     digests: Digests,
-    pair: Option<Result<Pair, Refusal>>,
+    pair: Option<Result<Pair, Refused>>,
     passwords: Option<(Vec<Refusal>, Vec<Credentials>)>,
 }
 
@@ -91,6 +91,14 @@ impl Read {
     fn of(&self, part: Part) -> Digests {
         let is_of = |key: &str| (key == PASSWORD_FILE) == (part == Part::Passwords);
         self.digests.iter().filter(|(key, _)| is_of(key)).map(|(key, it)| (key.clone(), it.clone())).collect()
+    }
+
+    /// The pair, as far as it could be read, also where the files alone are a reason to refuse it.
+    fn pair(&self) -> Option<&Pair> {
+        match self.pair.as_ref()? {
+            Ok(pair) => Some(pair),
+            Err(refused) => refused.pair.as_deref(),
+        }
     }
 }
 
@@ -153,7 +161,7 @@ async fn round(
         let served = shown.as_ref().and_then(|shown| shown.as_ref().ok()?.leaf());
         status.served_until = served.as_ref().map(|served| served.not_after);
         memory.served = served.or(memory.served.take());
-        status.file_until = read.pair.as_ref().and_then(|pair| Some(pair.as_ref().ok()?.leaf.not_after));
+        status.file_until = read.pair().map(|pair| pair.leaf.not_after);
         if status.files.as_ref() != Some(&read.digests) {
             status.files = Some(read.digests.clone());
             let state = State::Taking { reason: "memcached is being told".to_owned() };
@@ -166,7 +174,7 @@ async fn round(
         }
         let outcome = match act(&step, options, &read, memory).await {
             Ok(()) => {
-                if let (Step::Signal | Step::Refresh, Some(Ok(pair))) = (&step, &read.pair) {
+                if let (Step::Signal | Step::Refresh, Some(pair)) = (&step, read.pair()) {
                     let shown = shown.as_ref().and_then(|shown| shown.as_ref().ok());
                     memory.authorities.tell(shown, pair);
                 }
@@ -208,13 +216,13 @@ fn read_at_once(paths: &Paths) -> Result<(Stamp, Contents), String> {
     Err(KEEP_CHANGING.to_owned())
 }
 
-fn judge_pair(contents: &Contents) -> Option<Result<Pair, Refusal>> {
+fn judge_pair(contents: &Contents) -> Option<Result<Pair, Refused>> {
     let (certificate, key) = (contents.get(CERTIFICATE)?, contents.get(PRIVATE_KEY)?);
     let authorities = contents.get(CA);
     let all = [(CERTIFICATE, Some(certificate)), (PRIVATE_KEY, Some(key)), (CA, authorities)];
     let long = all.into_iter().find_map(|(key, content)| too_long(key, content?));
     Some(match long {
-        Some(refusal) => Err(refusal),
+        Some(refusal) => Err(refusal.into()),
         None => pair::read(pair::Files { certificate, key, authorities }),
     })
 }

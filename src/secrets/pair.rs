@@ -81,11 +81,50 @@ pub enum KeyType {
     Other,
 }
 
+/// Files that a running memcached is not given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What is wrong.
+    pub refusal: Refusal,
+    /// What they hold all the same, where that can be read and the key is that of the certificate: a memcached that was started
+    /// with them may serve it.
+    pub pair: Option<Box<Pair>>,
+    /// Whether this is what is wrong: no authority in `ca.crt` has issued the certificate. That may be meant.
+    pub is_not_issued: bool,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, pair: None, is_not_issued: false }
+    }
+}
+
 /// The pair in these files.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(files: Files<'_>) -> Result<Pair, Refusal> {
+pub fn read(files: Files<'_>) -> Result<Pair, Refused> {
+    let pair = parse(files)?;
+    let doubt = match pair.chain.first().is_some_and(|own| is_for_servers(own)) {
+        true => chained(&pair).err(),
+        false => Some(Doubt {
+            refusal: Refusal::new(
+                CERTIFICATE,
+                "the certificate is not made for servers: its extended key usage lacks serverAuth; is it a client's?",
+            ),
+            is_not_issued: false,
+        }),
+    };
+    match doubt {
+        None => Ok(pair),
+        Some(Doubt { refusal, is_not_issued }) => {
+            Err(Refused { refusal, pair: Some(Box::new(pair)), is_not_issued })
+        }
+    }
+}
+
+/// What the files hold, where that can certainly be read, and the key is that of the certificate.
+fn parse(files: Files<'_>) -> Result<Pair, Refusal> {
     let Files { certificate, key, authorities } = files;
     let all = [(CERTIFICATE, Some(certificate)), (PRIVATE_KEY, Some(key)), (CA, authorities)];
     if let Some((key, _)) = all.into_iter().find(|(_, file)| file.is_some_and(begins_with_a_mark)) {
@@ -100,16 +139,7 @@ pub fn read(files: Files<'_>) -> Result<Pair, Refusal> {
     if let Some(finding) = judge_key(key, Some(certificate)) {
         return Err(finding.into());
     }
-    if !chain.first().is_some_and(|own| is_for_servers(own)) {
-        return Err(Refusal::new(
-            CERTIFICATE,
-            "the certificate is not made for servers: its extended key usage lacks serverAuth; is it a client's?",
-        ));
-    }
-    let authorities = match authorities {
-        None => None,
-        Some(file) => Some(chained(&chain, &leaf, file)?),
-    };
+    let authorities = authorities.map(with_subjects).transpose()?;
     if let Some((key, _)) = all.into_iter().find(|(_, file)| file.is_some_and(|file| !is_plain(file))) {
         return Err(Refusal::new(
             key,
@@ -125,25 +155,45 @@ fn begins_with_a_mark(file: &[u8]) -> bool {
     [&b"\xef\xbb\xbf"[..], b"\xff\xfe", b"\xfe\xff"].iter().any(|mark| file.starts_with(mark))
 }
 
-/// The authorities, one of which has issued the chain.
-fn chained(chain: &[Vec<u8>], leaf: &Leaf, file: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Refusal> {
+/// The authorities in a file, each with its subject, as DER.
+fn with_subjects(file: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Refusal> {
     if let Some(finding) = judge_authorities(file).finding {
         return Err(finding.into());
     }
     let unreadable = || Refusal::from(SecretFinding::AuthorityNotJudged);
-    let authorities = read_chain(file).map_err(|_| unreadable())?;
-    let mut roots = RootCertStore::empty();
     let mut subjects = BTreeMap::new();
-    // A self-signed certificate that memcached itself shows is its own authority.
-    let is_its_own = chain.first().is_some_and(|own| authorities.contains(own));
-    for authority in authorities {
+    for authority in read_chain(file).map_err(|_| unreadable())? {
         let (_, parsed) = X509Certificate::from_der(&authority).map_err(|_| unreadable())?;
         subjects.insert(authority.clone(), parsed.subject().as_raw().to_vec());
-        roots.add(CertificateDer::from(authority)).map_err(|_| unreadable())?;
     }
+    Ok(subjects)
+}
+
+/// What speaks against a pair that can be read.
+struct Doubt {
+    refusal: Refusal,
+    is_not_issued: bool,
+}
+
+impl From<SecretFinding> for Doubt {
+    fn from(finding: SecretFinding) -> Self {
+        Self { refusal: finding.into(), is_not_issued: false }
+    }
+}
+
+/// Whether one of the authorities has issued the chain.
+fn chained(Pair { chain, leaf, authorities }: &Pair) -> Result<(), Doubt> {
+    let Some(authorities) = authorities else { return Ok(()) };
+    let mut roots = RootCertStore::empty();
+    for authority in authorities.keys() {
+        let added = roots.add(CertificateDer::from(authority.as_slice()));
+        added.map_err(|_| SecretFinding::AuthorityNotJudged)?;
+    }
+    // A self-signed certificate that memcached itself shows is its own authority.
+    let is_its_own = chain.first().is_some_and(|own| authorities.contains_key(own));
     match issued_by(chain, leaf, &roots) {
-        Ok(()) => Ok(subjects),
-        Err(_) if is_its_own => Ok(subjects),
+        Ok(()) => Ok(()),
+        Err(_) if is_its_own => Ok(()),
         Err(Error::InvalidCertificate(error)) => Err(not_chained(&error)),
         Err(_) => Err(SecretFinding::CertificateNotJudged.into()),
     }
@@ -167,22 +217,24 @@ fn issued_by(chain: &[Vec<u8>], leaf: &Leaf, roots: &RootCertStore) -> Result<()
     )
 }
 
-fn not_chained(error: &CertificateError) -> Refusal {
-    let words = match error {
+fn not_chained(error: &CertificateError) -> Doubt {
+    let (words, is_not_issued) = match error {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            format!(
-                "no authority in {CA} has issued the certificate; is one of the two files of another Secret?"
-            )
+            let words = format!(
+                "no authority in {CA} has issued the certificate; is one of the two files of another Secret? If it is meant, \
+                 restart the pods"
+            );
+            (words, true)
         }
         CertificateError::ExpiredContext { .. }
         | CertificateError::Expired
         | CertificateError::NotValidYetContext { .. }
         | CertificateError::NotValidYet => {
-            "a certificate of its chain is not valid for as long as memcached's own is".to_owned()
+            ("a certificate of its chain is not valid for as long as memcached's own is".to_owned(), false)
         }
         _ => return SecretFinding::CertificateNotJudged.into(),
     };
-    Refusal::new(CERTIFICATE, words)
+    Doubt { refusal: Refusal::new(CERTIFICATE, words), is_not_issued }
 }
 
 impl Leaf {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, SanType};
+use rcgen::{ExtendedKeyUsagePurpose, KeyPair, PKCS_ECDSA_P256_SHA256, SanType};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -174,6 +174,34 @@ async fn an_authority_that_comes_back_is_told_anew_to_a_memcached_that_restarted
     assert!(pod.connect(&authority.pem, COMMON).await.is_err(), "memcached knows the other authority only");
     rotate(&pod, &first).await;
     assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&first.crt)));
+}
+
+/// One authority issues the cache's certificate, and another one those of clients.
+#[tokio::test]
+async fn where_clients_have_an_authority_of_their_own_the_next_certificate_is_taken() {
+    let (company, clients) = (Authority::new("company"), Authority::new("clients"));
+    let first = Content { ca: clients.pem.clone().into(), ..good(&company, 0) };
+    let (pod, _agent) = settled(Access::Certificates, &clients, &first).await;
+    let second = with_pair(&first, company.issue());
+    rotate(&pod, &second).await;
+    assert_eq!(pod.connect(&company.pem, COMMON).await, Ok(der(&second.crt)));
+}
+
+#[tokio::test]
+async fn what_was_refused_is_taken_after_a_restart_of_the_pod() {
+    let (ours, clients) = (Authority::new("ours"), Authority::new("clients"));
+    let first = good(&ours, 0);
+    let apart = Content { ca: clients.pem.into(), ..good(&ours, 1) };
+    let mut for_clients = params();
+    for_clients.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let for_clients = with_pair(&first, ours.issue_with(&for_clients, &PKCS_ECDSA_P256_SHA256));
+    for refused in [apart, for_clients] {
+        let (pod, agent) = settled(Access::Certificates, &ours, &first).await;
+        restart_with_refused(&pod, &refused).await;
+        agent.abort();
+        let _agent = pod.start_agent();
+        pod.await_state("what memcached serves since its start", is_taken).await;
+    }
 }
 
 /// An address that leads to another one, until it is shut: then every connection ends at once.

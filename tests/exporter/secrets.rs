@@ -179,7 +179,7 @@ async fn a_key_in_version_2_of_pkcs8_is_not_called_good() {
     assert_eq!(reduced(&data).findings, BTreeSet::from([PrivateKeyNotJudged]));
     println!("memcached starts with it: {}", starts(&data).await);
     let files = Files { certificate: certificate.as_bytes(), key: key.as_bytes(), authorities: None };
-    let refused = pair::read(files).unwrap_err();
+    let refused = pair::read(files).unwrap_err().refusal;
     assert_eq!(refused.key, "tls.key");
     assert!(refused.words.contains("make a new key"), "{refused}");
 }

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
 
 use crate::kernel::secret_keys::CERTIFICATE;
-use crate::secrets::pair::{Leaf, Pair};
+use crate::secrets::pair::{Leaf, Pair, Refused};
 use crate::secrets::refusal::Refusal;
 use crate::secrets::rotation_check::State;
 
@@ -25,7 +27,7 @@ pub struct Sight<'a> {
 #[derive(Clone, Debug)]
 pub struct Certificates<'a> {
     /// What the files hold.
-    pub files: &'a Result<Pair, Refusal>,
+    pub files: &'a Result<Pair, Refused>,
     /// Whether memcached was told to read them.
     pub told: Told,
     /// What a handshake showed, after memcached was told.
@@ -72,6 +74,21 @@ impl Shown {
     pub fn leaf(&self) -> Option<Leaf> {
         Leaf::from_der(self.chain.first()?)
     }
+
+    /// Whether memcached shows just what it would show after a start with this pair.
+    fn is(&self, pair: &Pair) -> bool {
+        let subjects = pair.authorities.as_ref().map(|all| all.values().cloned().collect::<BTreeSet<_>>());
+        self.chain.starts_with(&pair.chain) && subjects.is_none_or(|subjects| subjects == self.authorities)
+    }
+
+    /// Whether clients have authorities of their own: none of them has issued memcached's certificate.
+    fn keeps_authorities_apart(&self) -> bool {
+        let is_apart = |der: &Vec<u8>| {
+            X509Certificate::from_der(der)
+                .is_ok_and(|(_, it)| !self.authorities.contains(it.issuer().as_raw()))
+        };
+        !self.authorities.is_empty() && self.chain.iter().all(is_apart)
+    }
 }
 
 /// A part of what memcached reads.
@@ -108,6 +125,8 @@ enum PartState {
     Tell,
     LogIn,
     Failed(String),
+    /// What memcached shows decides whether the content is good, and it shows nothing.
+    Unseen(String),
     Taken(Vec<String>),
 }
 
@@ -123,7 +142,7 @@ pub fn decide(sight: Sight<'_>) -> Step {
     let PartStates { certificates, passwords } = part_states(sight);
     // A signal may read the certificates too: they have to be good. A pair that waits for a restart is: to hold passwords back
     // for it would let a password that was taken out of the file go on for as long.
-    let may_signal = !matches!(certificates, Some(PartState::Refused(_)));
+    let may_signal = !matches!(certificates, Some(PartState::Refused(_) | PartState::Unseen(_)));
     match (&passwords, &certificates) {
         (Some(PartState::Tell), _) if may_signal => Step::Signal,
         (Some(PartState::LogIn), _) => Step::LogIn,
@@ -166,7 +185,10 @@ fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState 
     let Certificates { files, told, shown, served, until_restart } = certificates;
     let pair = match files {
         Ok(pair) => pair,
-        Err(refusal) => return PartState::Refused(vec![refusal.clone()]),
+        Err(refused) => match meant(refused, shown) {
+            Ok(pair) => pair,
+            Err(state) => return state,
+        },
     };
     // Where the file holds no chain, OpenSSL may make one of the authorities that it knows.
     let is_served = shown.as_ref().is_ok_and(|shown| shown.chain.starts_with(&pair.chain));
@@ -186,6 +208,19 @@ fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState 
             PartState::Failed("memcached shows another certificate than that in tls.crt".to_owned())
         }
         (None, Told::Yes, Err(reason)) => PartState::Failed(reason.clone()),
+    }
+}
+
+/// What files hold that are refused by themselves, where memcached may have it: it serves that already, since it was started
+/// with it. Or its clients have authorities of their own, now and with the new pair.
+fn meant<'a>(refused: &'a Refused, shown: &Result<Shown, String>) -> Result<&'a Pair, PartState> {
+    let Refused { refusal, pair, is_not_issued } = refused;
+    match (pair.as_deref(), shown) {
+        (Some(_), Err(reason)) => Err(PartState::Unseen(reason.clone())),
+        (Some(pair), Ok(shown)) if shown.is(pair) || (*is_not_issued && shown.keeps_authorities_apart()) => {
+            Ok(pair)
+        }
+        (Some(_) | None, _) => Err(PartState::Refused(vec![refusal.clone()])),
     }
 }
 
@@ -244,7 +279,7 @@ fn wait(PartStates { certificates, passwords }: PartStates) -> Step {
             Some(PartState::Refused(found)) => refusals.extend(found),
             Some(PartState::NeedsRestart(reason)) => restart.push(reason),
             Some(PartState::Taken(sentences)) => until_restart.extend(sentences),
-            Some(PartState::Failed(reason)) => {
+            Some(PartState::Failed(reason) | PartState::Unseen(reason)) => {
                 failed.insert(part);
                 reasons.push(reason);
             }

@@ -38,13 +38,13 @@ fn nothing() -> Result<Shown, String> {
 }
 
 /// What is decided on certificates alone.
-fn decided(files: &Result<Pair, Refusal>, told: Told, shown: &Result<Shown, String>) -> Step {
+fn decided(files: &Result<Pair, Refused>, told: Told, shown: &Result<Shown, String>) -> Step {
     decided_after(files, told, shown, leaf(shown).as_ref())
 }
 
 /// The same where a handshake showed this certificate last.
 fn decided_after(
-    files: &Result<Pair, Refusal>,
+    files: &Result<Pair, Refused>,
     told: Told,
     shown: &Result<Shown, String>,
     served: Option<&Leaf>,
@@ -151,20 +151,73 @@ fn a_key_of_another_kind_waits_for_a_restart() {
 fn what_is_refused_is_refused_whatever_memcached_shows() {
     for shown in [shows(&good()), nothing()] {
         for told in [Yes, No] {
-            assert_eq!(decided(&Err(bad()), told, &shown), refused(vec![bad()]));
+            assert_eq!(decided(&Err(bad().into()), told, &shown), refused(vec![bad()]));
         }
     }
+}
+
+/// A pair that is refused by itself, and could be read.
+fn doubtful(pair: &Pair, is_not_issued: bool) -> Result<Pair, Refused> {
+    Err(Refused { refusal: bad(), pair: Some(Box::new(pair.clone())), is_not_issued })
+}
+
+/// The same beside one authority of clients, of this name.
+fn beside(pair: Pair, authority: &[u8]) -> Pair {
+    Pair { authorities: Some([(b"its certificate".to_vec(), authority.to_vec())].into()), ..pair }
+}
+
+fn shows_beside(pair: &Pair, authority: &[u8]) -> Result<Shown, String> {
+    Ok(Shown { chain: pair.chain.clone(), authorities: [authority.to_vec()].into() })
+}
+
+#[test]
+fn what_is_refused_by_itself_is_taken_where_memcached_serves_just_that() {
+    let (old, new) = (beside(good(), b"ours"), beside(good(), b"theirs"));
+    for is_not_issued in [true, false] {
+        let files = doubtful(&new, is_not_issued);
+        assert_eq!(decided(&files, No, &shows_beside(&new, b"theirs")), Step::Refresh);
+        assert_eq!(decided(&files, Yes, &shows_beside(&new, b"theirs")), taken());
+        // Nobody knows yet.
+        assert_eq!(decided(&files, No, &nothing()), failed(Part::Certificates, "no handshake"));
+    }
+    let files = doubtful(&new, false);
+    for other in [shows_beside(&new, b"ours"), shows_beside(&old, b"theirs"), shows(&new)] {
+        assert_eq!(decided(&files, No, &other), refused(vec![bad()]), "{other:?}");
+    }
+}
+
+#[test]
+fn a_certificate_of_no_authority_of_clients_is_taken_where_they_have_their_own_already() {
+    let (old, new) = (good(), beside(good(), b"theirs"));
+    let (_, parsed) = X509Certificate::from_der(&old.chain[0]).unwrap();
+    let files = doubtful(&new, true);
+    assert_eq!(decided(&files, No, &shows_beside(&old, b"theirs")), Step::Refresh);
+    assert_eq!(decided(&files, Yes, &shows_beside(&new, b"theirs")), taken());
+    for mistaken in [shows_beside(&old, parsed.issuer().as_raw()), shows(&old)] {
+        assert_eq!(decided(&files, No, &mistaken), refused(vec![bad()]), "{mistaken:?}");
+    }
+}
+
+#[test]
+fn no_signal_is_sent_beside_a_pair_that_nobody_knows_whether_it_is_good() {
+    let (files, shown) = (doubtful(&good(), true), nothing());
+    let certificates =
+        Certificates { files: &files, told: No, shown: &shown, served: None, until_restart: Vec::new() };
+    let passwords = Passwords { refusals: &[], told: No, login: None };
+    let sight =
+        Sight { now: PRESENT.parse().unwrap(), certificates: Some(certificates), passwords: Some(passwords) };
+    assert_eq!(decide(sight), failed(Part::Certificates, "no handshake"));
 }
 
 /// What is decided on both parts: refusals of the passwords, whether memcached was told of them, what a login said.
 type OfPasswords<'a> = (&'a [Refusal], Told, Option<&'a Result<(), String>>);
 /// The pair in the files, whether memcached was told of it, the pair that it shows, the passwords, and what is decided.
-type Row<'a> = (&'a Result<Pair, Refusal>, Told, &'a Pair, OfPasswords<'a>, Step);
+type Row<'a> = (&'a Result<Pair, Refused>, Told, &'a Pair, OfPasswords<'a>, Step);
 
 #[test]
 fn passwords_come_first_and_no_signal_is_sent_beside_a_bad_pair() {
     let (old, new) = (good(), good());
-    let (good, bad_pair) = (Ok(new.clone()), Err(bad()));
+    let (good, bad_pair) = (Ok(new.clone()), Err(bad().into()));
     let (fine, wrong) = (Ok(()), Err("entry 2 cannot log in".to_owned()));
     let empty = [Refusal::new("password-file", "is empty")];
     let both = || refused(vec![bad(), empty[0].clone()]);
