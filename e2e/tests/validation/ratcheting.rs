@@ -106,6 +106,15 @@ fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
         // What several sections decide together can sit in none of them.
         ("budget", budget(&json!({"minAvailable": 2})), Refused),
         ("cpu", scaled(&json!({"maxReplicas": 2})), Refused),
+        (
+            "many-names",
+            json!({
+                "workload": "StatefulSet",
+                "autoscaling": {"enabled": true, "maxReplicas": 1_001},
+                "resources": {"requests": {"cpu": "1m"}},
+            }),
+            Refused,
+        ),
         ("limit", json!({"resources": {"limits": {"memory": "1Mi"}}}), Refused),
     ]
 }

@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use memcached_operator_core::api::crd::{half, leaves};
-use memcached_operator_core::api::spec::STATEFUL_SET_NAME;
+use memcached_operator_core::api::spec::{MAX_NAMED_PODS, STATEFUL_SET_NAME};
 use memcached_operator_core::kernel::desired::operator_pods::OperatorPods;
 use memcached_operator_core::kernel::desired::{Intent, children};
 use memcached_operator_core::kernel::object::ChildKind;
@@ -137,6 +137,13 @@ fn the_description_of_the_workload_names_the_bound_of_the_resources_name() {
     for text in [STATEFUL_SET_NAME, &description("workload")] {
         assert!(text.contains(bound), "{text}");
     }
+}
+
+#[test]
+fn the_description_of_the_most_pods_names_the_bound_of_a_stateful_set() {
+    assert_eq!(MAX_NAMED_PODS, 1_000);
+    let said = description("autoscaling.maxReplicas");
+    assert!(said.contains("With workload StatefulSet at most 1,000"), "{said}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::findings::{Findings, Number};
 use super::monitoring::Monitoring;
 use super::resources::{self, QUANTITY_PATTERN, Resources};
 use super::security::{Rotation, Security};
+use super::workload::{MAX_NAMED_PODS, STATEFUL_SET, Workload};
 use crate::api::schema;
 
 /// `minReplicas` and `maxReplicas`; the default is the minimum's.
@@ -46,7 +47,8 @@ pub struct AutoscalingSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = SCALED_REPLICAS.min, max = SCALED_REPLICAS.max))]
     pub min_replicas: Option<i32>,
-    /// Most pods, at least minReplicas. Required when enabled.
+    /// Most pods, at least minReplicas. Required when enabled. With workload StatefulSet at most 1,000, because each pod has a
+    /// name in the list of servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = SCALED_REPLICAS.min, max = SCALED_REPLICAS.max))]
     pub max_replicas: Option<i32>,
@@ -114,6 +116,26 @@ fn bounds_rules() -> Vec<ValidationRule> {
     ]
 }
 
+/// CEL for `spec`: clients are told the name of each pod of a StatefulSet.
+pub(super) fn named_pods_rule() -> ValidationRule {
+    ValidationRule {
+        rule: format!(
+            "!self.?autoscaling.?enabled.orValue(false) || self.?workload.orValue('') != '{STATEFUL_SET}' || \
+             self.?autoscaling.?maxReplicas.orValue(0) <= {MAX_NAMED_PODS}"
+        ),
+        field_path: Some(".autoscaling.maxReplicas".to_owned()),
+        message: Some(too_many_named_pods()),
+        ..ValidationRule::default()
+    }
+}
+
+/// The message where a StatefulSet could have too many pods.
+fn too_many_named_pods() -> String {
+    format!(
+        "maxReplicas must be at most {MAX_NAMED_PODS} when workload is StatefulSet, whose pods are listed by name"
+    )
+}
+
 /// CEL for `spec`: a share of memcached's CPU request needs that request. No metric at all means such a share.
 pub(super) fn cpu_request_rule() -> ValidationRule {
     // A list taken from `orValue` has no bounds, which breaks the cost budget.
@@ -165,6 +187,7 @@ pub(super) fn validate(
     findings: &mut Findings,
     raw: Option<&AutoscalingSpec>,
     requests: &Requests<'_>,
+    workload: Workload,
 ) -> Option<Autoscaling> {
     let AutoscalingSpec { enabled, min_replicas, max_replicas, metrics, behavior } = raw?;
     let (min_path, max_path) = ("spec.autoscaling.minReplicas", "spec.autoscaling.maxReplicas");
@@ -176,6 +199,9 @@ pub(super) fn validate(
         return None;
     }
     findings.check(max_replicas.is_some(), max_path, || MAX_REPLICAS.to_owned());
+    let are_listed = workload == Workload::StatefulSet;
+    let too_many = are_listed && max_replicas.is_some_and(|most| most > MAX_NAMED_PODS);
+    findings.check(!too_many, max_path, too_many_named_pods);
     let max_replicas = max_replicas.unwrap_or(min_replicas);
     findings.check(min_replicas <= max_replicas, min_path, || {
         format!("minReplicas ({min_replicas}) must not exceed maxReplicas ({max_replicas})")

@@ -73,7 +73,7 @@ pub use self::security::{
 };
 pub use self::service::ServiceSpec;
 pub(super) use self::workload::name_rule as workload_name_rule;
-pub use self::workload::{STATEFUL_SET, STATEFUL_SET_NAME, Workload};
+pub use self::workload::{MAX_NAMED_PODS, STATEFUL_SET, STATEFUL_SET_NAME, Workload};
 use super::status::MemcachedStatus;
 
 /// A Memcached cache: pods that each run one memcached, behind a headless Service.
@@ -230,12 +230,13 @@ impl Validated {
 }
 
 /// CEL for what needs fields of several sections, and so can sit nowhere deeper than at `spec`.
-fn whole_spec_rules() -> [ValidationRule; 5] {
+fn whole_spec_rules() -> [ValidationRule; 6] {
     let [needs_stateful_set, needs_figures] = rollout::warmth_rules();
     [
         resources::memory_limit_rule(),
         high_availability::min_available_rule(),
         autoscaling::cpu_request_rule(),
+        autoscaling::named_pods_rule(),
         needs_stateful_set,
         needs_figures,
     ]
@@ -297,7 +298,7 @@ fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Va
     let security = security::validate(findings, security_spec.as_ref());
     let beside = autoscaling::beside_memcached(monitoring.as_ref(), &security);
     let requests = autoscaling::Requests { memcached: resources.as_ref(), beside: beside.as_ref() };
-    let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests);
+    let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests, workload);
     let tell_figures = monitoring.is_some() || security::asks_for_agent(security_spec.as_ref());
     let pods = rollout::Pods { workload, tell_figures };
     let mut valid = Validated {

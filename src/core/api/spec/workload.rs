@@ -18,6 +18,10 @@ const NAME_LENGTH: usize = 52;
 pub const STATEFUL_SET_NAME: &str =
     "name must have at most 52 characters when workload is StatefulSet, whose pods carry it in a label";
 
+/// Pods of a StatefulSet at most. The operator lists each by its name, for clients and for itself, and a number that somebody
+/// writes must not decide how much memory that takes.
+pub const MAX_NAMED_PODS: i32 = 1_000;
+
 /// Which kind of object runs the pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Workload {

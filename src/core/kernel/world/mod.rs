@@ -314,10 +314,10 @@ impl World {
     /// Notes the pods that a StatefulSet asks for now, beyond so many as before, and that it has not made: no watch tells of one
     /// that is refused from the start.
     pub fn expect_pods(&mut self, resource: &Key, asked_before: i32, now: Timestamp) {
-        let known = self.resources.get(resource).and_then(|it| it.live(ChildKind::StatefulSet));
-        let Some(live) = known else { return };
-        let made = live.rollout.as_ref().map_or(0, |it| it.replicas);
-        for pod in (asked_before.max(made)..live.asked()).map(|number| resource.pod(number)) {
+        let Some(known) = self.resources.get(resource) else { return };
+        let rollout = known.live(ChildKind::StatefulSet).and_then(|live| live.rollout.as_ref());
+        let made = rollout.map_or(0, |it| it.replicas);
+        for pod in (asked_before.max(made)..known.asked_pods()).map(|number| resource.pod(number)) {
             if self.noted_pods.get(&pod).and_then(NotedPod::there).is_none() {
                 let instance = resource.name.clone();
                 self.noted_pods.insert(pod, NotedPod::Missing { instance, since: now });

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::secret::SecretHash;
-use crate::api::spec::Workload;
+use crate::api::spec::{MAX_NAMED_PODS, Workload};
 use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 use crate::kernel::asked_agents::AskedAgents;
@@ -223,10 +223,10 @@ impl Resource {
         self.slot(kind).live.as_ref()
     }
 
-    /// How many pods its StatefulSet asks for.
+    /// How many pods its StatefulSet asks for, as far as they are told apart by name: anybody may set the number to millions.
     #[must_use]
     pub fn asked_pods(&self) -> i32 {
-        self.live(ChildKind::StatefulSet).map_or(0, Live::asked)
+        self.live(ChildKind::StatefulSet).map_or(0, Live::asked).min(MAX_NAMED_PODS)
     }
 
     /// Whether a child still has to be compared.

@@ -279,3 +279,27 @@ proptest! {
         }
     }
 }
+
+/// The pods that the operator takes for missing.
+fn missing(simulation: &Simulation) -> usize {
+    simulation.reconciler.world().missing_pods_of(simulation.model.resource_key()).count()
+}
+
+#[test]
+fn a_stateful_set_that_somebody_scales_to_a_million_pods_fills_no_memory_and_is_put_back() {
+    for is_restarted in [false, true] {
+        let mut simulation = edited(NAMED, NAMED);
+        run(&mut simulation);
+        simulation.model.scale(1_000_000);
+        if is_restarted {
+            simulation.restart();
+        }
+        simulation.hear();
+        assert_eq!(missing(&simulation), 997, "of the 1,000 that are told apart 3 are there");
+        answer_all(&mut simulation);
+        assert_eq!(simulation.model.content(ChildKind::StatefulSet)["spec"]["replicas"], 3);
+        simulation.settle();
+        assert_eq!(list(&simulation).len(), 3);
+        simulation.model.check_converged();
+    }
+}

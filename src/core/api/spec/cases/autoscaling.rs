@@ -7,6 +7,7 @@ use crate::api::spec::resources::QUANTITY_PATTERN;
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = bounds();
+    cases.extend(named_pods());
     cases.extend(cpu_requests());
     cases.extend(quantities());
     cases
@@ -29,6 +30,26 @@ fn bounds() -> Vec<Case> {
         breaks_schema(with(json!({"minReplicas": 0})), min, at_least_one).validate_takes(),
         taken(with(json!({"maxReplicas": 1}))),
         breaks_schema(with(json!({"maxReplicas": 0})), max, at_least_one).validate_takes(),
+    ]
+}
+
+/// Clients are told the name of each pod of a StatefulSet.
+fn named_pods() -> Vec<Case> {
+    let up_to = |most: i32, enabled: bool, workload: &str| {
+        let autoscaling = json!({"enabled": enabled, "minReplicas": most, "maxReplicas": most});
+        json!({"workload": workload, "autoscaling": autoscaling, "resources": {"requests": {"cpu": 1}}})
+    };
+    let refused = |spec: Value| {
+        let words =
+            "maxReplicas must be at most 1000 when workload is StatefulSet, whose pods are listed by name";
+        breaks_rule(spec, "spec.autoscaling.maxReplicas", words)
+    };
+    vec![
+        taken(up_to(1_000, true, "StatefulSet")),
+        refused(up_to(1_001, true, "StatefulSet")),
+        refused(up_to(i32::MAX, true, "StatefulSet")),
+        taken(up_to(1_001, false, "StatefulSet")),
+        taken(up_to(1_001, true, "Deployment")),
     ]
 }
 

@@ -161,7 +161,7 @@ impl Model {
     }
 
     /// Whoever scales owns the number.
-    pub(super) fn scale(&mut self, replicas: i64) {
+    pub(crate) fn scale(&mut self, replicas: i64) {
         self.change_own(self.live_workload(), |child| {
             if child.content.parse()["spec"]["replicas"] != json!(replicas) {
                 child.content.edit(|it| it["spec"]["replicas"] = json!(replicas));
