@@ -66,7 +66,9 @@ pub struct HighAvailabilitySpec {
     ))]
     pub anti_affinity_preset: Option<String>,
     /// How pods spread over zones and nodes, as in a pod. A constraint without a labelSelector counts the pods of
-    /// this cache.
+    /// this cache. Where one says DoNotSchedule and there may be more than one pod, a rollout of a Deployment deletes an old
+    /// pod before a new one runs, because the new one may find no node. Not so with matchLabelKeys [pod-template-hash], by
+    /// which old pods do not count. With nodeTaintsPolicy Honor nodes do not count whose taints keep the pods off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         transform = spread_schema,

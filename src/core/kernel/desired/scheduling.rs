@@ -11,10 +11,14 @@ use k8s_openapi::api::core::v1::{
 use super::intent::Intent;
 use super::meta;
 use crate::api::Validated;
-use crate::api::spec::AntiAffinity;
+use crate::api::spec::{AntiAffinity, Workload};
 
 /// The label of nodes by which pods are spread.
 const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The label by which pods of a Deployment are told apart by their template.
+const TEMPLATE_LABEL: &str = "pod-template-hash";
+/// What a spread says that leaves a pod pending rather than break it.
+const MUST_HOLD: &str = "DoNotSchedule";
 /// On a scale of 1 to 100: more than the preferences of the scheduler itself.
 const WEIGHT: i32 = 100;
 
@@ -30,8 +34,8 @@ pub fn affinity(intent: &Intent<'_>) -> Option<Affinity> {
 }
 
 /// Whether a new pod may find no node while the old pods run: then the rollout has to delete an old pod first. Any
-/// required anti-affinity of the user counts, whatever it selects: a rollout with one pod fewer is better than one that
-/// never ends.
+/// required anti-affinity of the user counts, whatever it selects, and any spread that has to hold: a rollout with one pod
+/// fewer is better than one that never ends.
 #[must_use]
 pub fn needs_room_of_its_own(spec: &Validated) -> bool {
     let required = |apart: &PodAntiAffinity| {
@@ -40,6 +44,17 @@ pub fn needs_room_of_its_own(spec: &Validated) -> bool {
     };
     // Only whether there are terms counts. Which pods they select does not, so the name may be empty.
     anti_affinity(spec, "").is_some_and(|apart| required(&apart))
+        || spec.high_availability.spread.iter().any(|constraint| counts_old_pods(constraint, spec.workload))
+}
+
+/// Whether a spread may keep a new pod from every node as long as old pods count. With one pod on each node, a node that takes
+/// none of them holds the fewest, and one more pod anywhere else is too many. That is so by default for a node with a taint
+/// (`nodeTaintsPolicy: Ignore`), so a single pod on the only free node can be stuck too. The scheduler leaves out keys that
+/// the new pod has no label for, and only a Deployment labels its pods with their template.
+fn counts_old_pods(constraint: &TopologySpreadConstraint, workload: Workload) -> bool {
+    let keys = constraint.match_label_keys.as_deref().unwrap_or_default();
+    let is_of_one_template = workload == Workload::Deployment && keys.iter().any(|key| key == TEMPLATE_LABEL);
+    constraint.when_unsatisfiable == MUST_HOLD && !is_of_one_template
 }
 
 /// The spread constraints. A constraint without a selector would count no pod and have no effect.

@@ -1,6 +1,6 @@
 //! What follows from several fields at once, as tables: the strategy, the exporter, the mounted keys, the port.
 
-use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity};
+use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity, TopologySpreadConstraint};
 use memcached_operator_core::api::spec::{
     AntiAffinity, Autoscaling, Monitoring, Plaintext, PodSettings, Security, Tls, Validated,
 };
@@ -26,6 +26,8 @@ enum Apart {
     Preset(AntiAffinity),
     UsersRule,
     UsersNone,
+    /// `whenUnsatisfiable`, and `matchLabelKeys`.
+    Spread(&'static str, &'static [&'static str]),
 }
 
 fn kept(apart: Apart) -> Validated {
@@ -38,16 +40,25 @@ fn kept(apart: Apart) -> Validated {
     };
     let mut spec = Validated::default();
     spec.high_availability.anti_affinity = match apart {
-        Apart::No => None,
+        Apart::No | Apart::Spread(..) => None,
         Apart::Preset(preset) => Some(preset),
         // Replaced by the user's.
         Apart::UsersRule => Some(AntiAffinity::Soft),
         Apart::UsersNone => Some(AntiAffinity::Hard),
     };
+    if let Apart::Spread(when_unsatisfiable, keys) = apart {
+        spec.high_availability.spread = vec![TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: "kubernetes.io/hostname".to_owned(),
+            when_unsatisfiable: when_unsatisfiable.to_owned(),
+            match_label_keys: Some(keys.iter().map(|&key| key.to_owned()).collect()),
+            ..TopologySpreadConstraint::default()
+        }];
+    }
     let term =
         PodAffinityTerm { topology_key: "kubernetes.io/hostname".to_owned(), ..PodAffinityTerm::default() };
     let affinity = match apart {
-        Apart::No | Apart::Preset(_) => None,
+        Apart::No | Apart::Preset(_) | Apart::Spread(..) => None,
         Apart::UsersRule => rule(vec![term]),
         Apart::UsersNone => rule(Vec::new()),
     };
@@ -64,6 +75,10 @@ fn kept(apart: Apart) -> Validated {
 #[case::hard_scaled_to_one(Apart::Preset(AntiAffinity::Hard), (3, Some(1)), (1, 0))]
 #[case::rule_of_the_user(Apart::UsersRule, (2, None), (0, 1))]
 #[case::preset_replaced_by_no_rule(Apart::UsersNone, (2, None), (1, 0))]
+#[case::spread_that_must_hold(Apart::Spread("DoNotSchedule", &["app"]), (3, None), (0, 1))]
+#[case::spread_with_one_pod(Apart::Spread("DoNotSchedule", &[]), (1, None), (1, 0))]
+#[case::spread_where_it_can(Apart::Spread("ScheduleAnyway", &[]), (3, None), (1, 0))]
+#[case::spread_of_each_template_alone(Apart::Spread("DoNotSchedule", &["pod-template-hash"]), (3, None), (1, 0))]
 fn an_old_pod_goes_first_only_where_a_new_one_may_find_no_node(
     #[case] apart: Apart,
     #[case] (replicas, max_replicas): (i32, Option<i32>),

@@ -102,7 +102,7 @@ fn of_availability() -> Vec<Row> {
             set(&two, preset, json!("hard")),
             "a_rollout_ends_on_as_many_nodes_as_pods_and_never_has_fewer_ready_than_it_may",
         ),
-        played(&json!({}), "highAvailability.topologySpreadConstraints", spread),
+        played(&two, "highAvailability.topologySpreadConstraints", spread),
         row(
             "highAvailability.podDisruptionBudget.enabled",
             (json!({"replicas": 3}), budget.clone()),

@@ -7,7 +7,7 @@ use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use memcached_operator_core::kernel::request::Request;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::history::Op;
 use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED};
@@ -55,15 +55,32 @@ fn the_old_pods_serve_until_those_of_another_workload_do() {
     assert_eq!(switched, 2);
 }
 
-#[test]
-fn the_old_pods_go_first_where_the_new_ones_would_find_no_node() {
-    for (before, after) in [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")] {
+/// A spread over nodes that has to hold, of the pods with the same value of these labels.
+fn spread(keys: &[&str]) -> Value {
+    let constraint = json!({
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+        "matchLabelKeys": keys,
+    });
+    json!({"topologySpreadConstraints": [constraint]})
+}
+
+/// Old pods do not count for those of a Deployment that are spread for each template alone. Pods of a StatefulSet have no such
+/// label.
+#[rstest]
+#[case::hard_anti_affinity(json!({"antiAffinityPreset": "hard"}), [0, 0])]
+#[case::spread_that_must_hold(spread(&[]), [0, 0])]
+#[case::spread_of_each_template_alone(spread(&["pod-template-hash"]), [0, 3])]
+fn the_old_pods_go_first_where_the_new_ones_would_find_no_node(
+    #[case] high_availability: Value,
+    #[case] ready: [i32; 2],
+) {
+    let switches = [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")];
+    for ((before, after), ready) in switches.into_iter().zip(ready) {
         let mut simulation = Simulation::new();
         simulation.model.create_resource();
         simulation.model.change_spec(|spec| {
             spec.workload = Some(before.to_owned());
-            spec.high_availability =
-                Some(serde_json::from_value(json!({"antiAffinityPreset": "hard"})).unwrap());
+            spec.high_availability = Some(serde_json::from_value(high_availability.clone()).unwrap());
         });
         simulation.settle();
         simulation.model.change_spec(|spec| spec.workload = Some(after.to_owned()));
@@ -71,7 +88,7 @@ fn the_old_pods_go_first_where_the_new_ones_would_find_no_node() {
             "Deployment" => (ChildKind::Deployment, ChildKind::StatefulSet),
             _ => (ChildKind::StatefulSet, ChildKind::Deployment),
         };
-        assert_eq!(ready_when_the_former_is_deleted(&mut simulation, former, new), 0);
+        assert_eq!(ready_when_the_former_is_deleted(&mut simulation, former, new), ready);
         simulation.settle();
         simulation.model.check_converged();
     }
