@@ -162,6 +162,10 @@ impl Case {
             // The one does not go with the other.
             operations.push(json!({"op": "remove", "path": format!("{strategy}/rollingUpdate")}));
         }
+        if self.child == ChildKind::Service && pointer == "/spec/type" && self.meddling == Meddling::Change {
+            // It needs a name. The API server takes the address away with the same request.
+            operations.push(json!({"op": "add", "path": "/spec/externalName", "value": "example.com"}));
+        }
         let patch = json!(operations);
         let params = PatchParams { field_manager: Some("meddler".to_owned()), ..PatchParams::default() };
         match child.patch_json(&params, patch).await {

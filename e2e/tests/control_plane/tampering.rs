@@ -44,7 +44,7 @@ pub(crate) fn another(path: &str, value: &Value) -> Value {
 }
 
 /// Values that have to fit, by the end of the field's path.
-fn special() -> [(&'static str, Value); 28] {
+fn special() -> [(&'static str, Value); 29] {
     let tampered = |key: &str| json!([{"key": key, "operator": "DoesNotExist"}]);
     [
         ("strategy.type", json!("Recreate")),
@@ -55,6 +55,7 @@ fn special() -> [(&'static str, Value); 28] {
         ("template-revision", json!("7")),
         ("protocol", json!("UDP")),
         ("clusterIP", json!("10.96.77.77")),
+        ("spec.type", json!("ExternalName")),
         ("mountPath", json!("/tampered")),
         ("requests.cpu", json!("5m")),
         ("limits.cpu", json!("2")),

@@ -101,6 +101,7 @@ const DEFAULT: Cases = &[
     (HorizontalPodAutoscaler, Remove, "spec.minReplicas"),
     (NetworkPolicy, Remove, "spec.policyTypes"),
     (Service, Remove, "spec.ports[].protocol"),
+    (Service, Remove, "spec.type"),
     (StatefulSet, Remove, "spec.updateStrategy.type"),
 ];
 

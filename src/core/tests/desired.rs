@@ -216,6 +216,7 @@ fn the_service_is_headless_and_selects_the_pods() {
             }],
         },
         "spec": {
+            "type": "ClusterIP",
             "clusterIP": "None",
             "selector": labels,
             "ports": [{"name": "memcached", "port": 11211, "targetPort": "memcached", "protocol": "TCP"}],

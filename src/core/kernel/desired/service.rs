@@ -16,6 +16,9 @@ pub fn service(intent: &Intent<'_>) -> Value {
     json!(Service {
         metadata: meta::object_meta(ChildKind::Service, intent, intent.spec.service_annotations.clone()),
         spec: Some(ServiceSpec {
+            // The default, and written all the same: an ExternalName that somebody makes of it has no address, and an apply of
+            // one would be refused beside that.
+            type_: Some("ClusterIP".to_owned()),
             // Clients spread keys over the pods themselves, so they need the addresses of the pods and no virtual IP.
             cluster_ip: Some("None".to_owned()),
             selector: Some(meta::selector_labels(&intent.key.name)),
