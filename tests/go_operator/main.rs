@@ -256,7 +256,7 @@ fn a_go_operator_that_was_started_again_after_us_is_taken_over_once_more() {
 }
 
 #[test]
-fn while_a_resource_is_paused_nothing_is_taken_over_and_what_serves_is_ready() {
+fn while_a_resource_is_paused_nothing_is_taken_over_and_it_is_not_ready() {
     let mut live = of_the_go_operator_after_us();
     spec(&mut live)["paused"] = json!(true);
     let story = Story::new(live, objects(EVERYTHING[1])).play(Until::Settled);
@@ -264,7 +264,7 @@ fn while_a_resource_is_paused_nothing_is_taken_over_and_what_serves_is_ready() {
     assert_eq!(story.told(), told);
     let conditions = story.live["Memcached"]["status"]["conditions"].as_array().expect("conditions");
     let says = |of: &str| conditions.iter().find(|it| it["type"] == of).map(|it| it["status"] == "True");
-    assert_eq!([says("Ready"), says("Reconciling")], [Some(true), Some(true)], "{conditions:?}");
+    assert_eq!([says("Ready"), says("Reconciling")], [Some(false), Some(true)], "{conditions:?}");
 }
 
 #[test]

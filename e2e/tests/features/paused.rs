@@ -105,6 +105,16 @@ async fn what_waits_is_in_the_status_and_is_applied_with_one_write_a_child() -> 
         ensure!(ready(&resource), "nothing waits yet: {:?}", resource.status);
         ensure!(condition(&resource, "Reconciling").is_none(), "nothing waits yet: {:?}", resource.status);
 
+        // An edit that reaches no pod waits too, and whoever waits for Ready has not got it.
+        let annotated = json!({"replicas": 1, "service": {"annotations": {"a": "b"}}});
+        world::apply(space, name, &paused(annotated)).await?;
+        let waits = ("True", "Paused", "Changes to Service wait until spec.paused is false");
+        let said = |it: &Memcached| condition(it, "Reconciling") == Some(waits);
+        space.wait::<Memcached>(name, "it says that the Service waits", |it| it.is_some_and(said)).await?;
+        let resource = await_paused(space, name).await?;
+        let all_serve = ("False", "MemcachedNotReady", "1/1 replicas are ready; not as desired yet: Service");
+        ensure!(condition(&resource, "Ready") == Some(all_serve), "{:?}", resource.status);
+
         // An edit, one by scale, drift, and a child that is deleted: all of it waits.
         let spec =
             json!({"replicas": 1, "memcached": {"threads": 2}, "service": {"annotations": {"a": "b"}}});

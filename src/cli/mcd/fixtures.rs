@@ -372,7 +372,12 @@ pub(super) fn paused() -> CacheFacts {
     let message = "Changes to Deployment wait until spec.paused is false";
     let conditions = [
         condition("Available", "True", "Available", "2/2 replicas are ready"),
-        condition("Ready", "True", "MemcachedReady", "All 2 replicas are ready"),
+        condition(
+            "Ready",
+            "False",
+            "MemcachedNotReady",
+            "2/2 replicas are ready; not as desired yet: Deployment",
+        ),
         condition("Reconciling", "True", "Paused", message),
         condition("Paused", "True", "Paused", message),
     ];

@@ -62,23 +62,31 @@ pub fn says_ready(status: &MemcachedStatus) -> bool {
 
 /// Whether a status tells readers that its spec is not reached until a person changes something: it is stalled, or a write
 /// of a child or the start of a pod is refused, which counts as stalled only after a while. A Secret that is missing or
-/// unreadable and a pause count too: they hide whether the pods are well.
+/// unreadable counts too, and a pause beside pods that are not well: they hide what becomes of the pods.
 #[must_use]
 pub fn says_harm(status: &MemcachedStatus) -> bool {
     let unknown = [Reason::SecretNotFound, Reason::SecretUnreadable].map(Reason::as_str);
     if status.conditions.iter().any(|it| it.type_ == "Ready" && unknown.contains(&it.reason.as_str())) {
         return true;
     }
-    let is_ready = says_ready(status);
+    let pods_are_well = says_ready(status) || says_pods_well(status);
     let refusals =
         [Reason::Forbidden, Reason::QuotaExceeded, Reason::AdmissionDenied, Reason::ReplicaFailure]
             .map(Reason::as_str);
     status.conditions.iter().filter(|it| it.status == "True").any(|it| match it.type_.as_str() {
         "Stalled" => true,
-        "Paused" => !is_ready,
+        "Paused" => !pods_are_well,
         "Reconciling" => refusals.contains(&it.reason.as_str()),
         _ => false,
     })
+}
+
+/// Whether a status tells readers that all pods are there, run what the spec asks for and serve. While a pause holds other
+/// changes back, Ready is false all the same.
+fn says_pods_well(status: &MemcachedStatus) -> bool {
+    let says_of = |reason: Reason| status.conditions.iter().any(|it| it.reason == reason.as_str());
+    let has_template = status.template_generation == Some(status.observed_generation);
+    has_template && says_of(Reason::ProgressingComplete) && says_of(Reason::NotDegraded)
 }
 
 /// Whether a status tells readers that something may keep the operator from deleting a child.
@@ -131,6 +139,36 @@ mod tests {
             patch(&of(Some("b")), &of(None)),
             json!({"secretRotation": {"usedHash": "a", "wantedHash": null}})
         );
+    }
+
+    /// While a change waits, Ready is false in any case.
+    #[test]
+    fn a_pause_is_harm_only_where_the_pods_are_not_well() {
+        let of = |progressing: &str, degraded: &str, template: i64| {
+            let condition = |of: &str, status: &str, reason: &str| {
+                let condition = json!({
+                    "type": of, "status": status, "reason": reason, "message": "",
+                    "lastTransitionTime": "2027-01-15T08:00:00Z",
+                });
+                serde_json::from_value(condition).unwrap()
+            };
+            MemcachedStatus {
+                observed_generation: 2,
+                template_generation: Some(template),
+                conditions: vec![
+                    condition("Progressing", "False", progressing),
+                    condition("Degraded", if degraded == "Degraded" { "True" } else { "False" }, degraded),
+                    condition("Ready", "False", "MemcachedNotReady"),
+                    condition("Reconciling", "True", "Paused"),
+                    condition("Paused", "True", "Paused"),
+                ],
+                ..MemcachedStatus::default()
+            }
+        };
+        assert!(!says_harm(&of("ProgressingComplete", "NotDegraded", 2)));
+        assert!(says_harm(&of("Paused", "NotDegraded", 2)), "pods of an older template are left");
+        assert!(says_harm(&of("ProgressingComplete", "Degraded", 2)), "a pod is lost");
+        assert!(says_harm(&of("ProgressingComplete", "NotDegraded", 1)), "pods of a former workload serve");
     }
 
     #[test]

@@ -141,15 +141,11 @@ impl<'a> ReadinessPhase<'a> {
         let pods = || pods_ready(inputs);
         match *self {
             Self::Broken(reason, message) => (not_ready(reason, message), stalled(reason, message)),
-            Self::Paused(waiting) => {
-                let rollout = inputs.rollout.as_ref();
-                let complete = rollout.is_some_and(|it| it.complete(inputs.replicas_expected));
-                // Pods of the former workload run what was asked for before.
-                let serves = complete && inputs.rotating().is_none() && inputs.former_ready.is_none();
-                let ready =
-                    if serves { steady(inputs) } else { not_ready(Reason::MemcachedNotReady, &pods()) };
-                (ready, reconciling(Reason::Paused, &paused_message(waiting)))
-            }
+            // Not ready though all pods may serve: who waits for Ready after an edit has not got it.
+            Self::Paused(waiting) => (
+                not_ready(Reason::MemcachedNotReady, &pods()),
+                reconciling(Reason::Paused, &paused_message(waiting)),
+            ),
             Self::SecretMissing { reached: false } => (
                 not_ready(Reason::SecretNotFound, &secrets()),
                 reconciling(Reason::NewGeneration, &generation()),

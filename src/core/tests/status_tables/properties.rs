@@ -178,19 +178,6 @@ fn complete(it: &StatusInputs<'_>) -> bool {
     })
 }
 
-/// Whether changes wait for the user, and nothing worse is to be said.
-fn waits(it: &StatusInputs<'_>) -> bool {
-    let broken = matches!(
-        it.blocking_problem,
-        Some(
-            BlockingProblem::InvalidSpec(_)
-                | BlockingProblem::NameConflict(_)
-                | BlockingProblem::ImmutableField(_)
-        )
-    );
-    !broken && it.paused.as_ref().is_some_and(|waiting| !waiting.is_empty())
-}
-
 /// Whether this says, without the operator's help, that everything is as it should be.
 fn all_is_proven(it: &StatusInputs<'_>) -> bool {
     complete(it) && it.pending.is_empty() && it.blocking_problem.is_none() && it.missing_secrets.is_empty()
@@ -219,21 +206,16 @@ proptest! {
             live.seen.deadline_exceeded.is_some() || live.seen.replica_failure.is_some()
         });
         let rotates = it.rotation.as_ref().is_some_and(|record| record.wanted_hash.is_some());
-        // While a change of workloads is paused, the new ones are complete only when the former pods are gone.
-        let paused = || complete(&it) && it.former_ready.is_none();
-        let proven = !rotates && if waits(&it) { paused() } else { all_is_proven(&it) && !refused };
+        let proven = !rotates && all_is_proven(&it) && !refused;
         prop_assert_eq!(is(&shown, "Ready"), proven);
-        prop_assert_eq!(kstatus(it.generation, &shown) == "Current", proven && !waits(&it));
+        prop_assert_eq!(kstatus(it.generation, &shown) == "Current", proven);
     }
 
     #[test]
     fn ready_reconciling_and_stalled_exclude_each_other(it in inputs(), before in statuses()) {
         let shown = status(&it, &before);
         let true_ones = ["Ready", "Reconciling", "Stalled"].into_iter().filter(|of| is(&shown, of)).count();
-        // Changes that wait for the user take nothing away from what serves.
-        let allowed = 1 + usize::from(waits(&it) && is(&shown, "Ready"));
-        prop_assert!(true_ones <= allowed);
-        prop_assert!(!(is(&shown, "Reconciling") && is(&shown, "Stalled")));
+        prop_assert!(true_ones <= 1);
         for of in ["Reconciling", "Stalled"] {
             prop_assert_eq!(condition(&shown, of).is_some(), is(&shown, of), "present only while true");
         }

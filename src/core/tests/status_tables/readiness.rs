@@ -55,19 +55,23 @@ fn what_a_person_has_to_change_is_stalled(#[case] inputs: StatusInputs<'static>,
 }
 
 #[rstest]
-#[case::serving(rollout(3, 3, 3), "Ready=True MemcachedReady: All 3 replicas are ready")]
+#[case::serving(
+    rollout(3, 3, 3),
+    "Ready=False MemcachedNotReady: 3/3 replicas are ready; not as desired yet: Service, Deployment"
+)]
 #[case::of_another_template(
     RolloutProgress { carries_template: false, ..rollout(3, 3, 3) },
     "Ready=False MemcachedNotReady: 3/3 replicas are ready; the Deployment does not have the newest pod template yet; \
      not as desired yet: Service"
 )]
-fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(
+#[case::with_too_few_pods(rollout(3, 3, 2), "Ready=False MemcachedNotReady: 2/3 replicas are ready")]
+fn a_paused_resource_whose_changes_wait_is_not_ready_and_says_what_is_missing(
     #[case] live: RolloutProgress,
     #[case] ready: &str,
 ) {
     let inputs = StatusInputs {
         rollout: Some(live),
-        pending: vec!["Service"],
+        pending: vec!["Service", "Deployment"],
         paused: Some(vec!["Service", "Deployment"]),
         missing_secrets: vec![missing("a", None)],
         ..steady()
