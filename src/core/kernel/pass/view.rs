@@ -51,6 +51,12 @@ impl<'a> View<'a> {
         self.ours(self.former_kind())
     }
 
+    /// What runs the pods that serve: the former workload for as long as it stands, because the pods of the next one come up
+    /// beside it.
+    fn serving_workload(&self) -> Option<&'a Live> {
+        self.former_workload().or_else(|| self.our_workload())
+    }
+
     /// The kind that runs no pods of this resource, or those of before.
     #[must_use]
     pub fn former_kind(&self) -> ChildKind {
@@ -118,21 +124,21 @@ impl<'a> View<'a> {
         live.template.as_deref().map(Cow::Borrowed).or_else(recognised)
     }
 
-    /// The rules of the template that the pods have, as far as is known: by the annotations of our workload or, where
-    /// somebody took them away, as the status has it from before. `None` without a workload, and for a Deployment that the
-    /// Go operator left.
+    /// The rules of the template that the pods which serve have, as far as is known: by the annotations of their workload or,
+    /// where somebody took them away, as the status has it from before. `None` without a workload, and for a Deployment that
+    /// the Go operator left.
     #[must_use]
     pub fn template_revision(&self) -> Option<Revision> {
-        let live = self.our_workload().or_else(|| self.former_workload())?;
+        let live = self.serving_workload()?;
         let said = live.template.as_ref().map(|template| template.revision);
         said.or(self.resource.seen.status.template_revision.map(Revision))
     }
 
-    /// How the pods listen, by the template of their workload; `None` without one. While a rollout goes on, some pods have the
-    /// template before that: clients are led to the new ones from the apply on, and it is those that become more.
+    /// How the pods that serve listen, by the template of their workload; `None` without one. While a rollout goes on, some pods
+    /// have the template before that: clients are led to the new ones from the apply on, and it is those that become more.
     #[must_use]
     pub fn listening(&self, spec: &Validated) -> Option<Listening> {
-        let live = self.our_workload().or_else(|| self.former_workload())?;
+        let live = self.serving_workload()?;
         let revision = self.template_revision().unwrap_or(Revision::UNRECORDED);
         // A template of this spec without its port was changed by somebody, and is put back: that moves no client.
         let of_spec = || live.is_rendered_from(spec);

@@ -1,7 +1,7 @@
 //! What clients are told: the list of servers in the status, and the ConfigMap for applications. They are exact after each
 //! change, and stay while a pod or the Service is away. What they have to be is `check_list_is_exact` of the model.
 
-use memcached_operator_core::api::spec::NetworkPolicySpec;
+use memcached_operator_core::api::spec::{NetworkPolicySpec, STATEFUL_SET};
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
@@ -173,6 +173,12 @@ fn the_list_names_the_port_of_the_pods_that_run_while_tls_waits_for_its_secret_o
     }
 }
 
+/// Whether the policy and the Service let clients in on the port for TLS.
+fn lets_in(simulation: &Simulation) -> [bool; 2] {
+    let open = [ChildKind::NetworkPolicy, ChildKind::Service].map(|kind| simulation.model.content(kind));
+    open.map(|it| it.to_string().contains("11212"))
+}
+
 /// The policy lets clients in on that port, too.
 #[rstest]
 #[case::of_a_deployment(3, 1)]
@@ -192,14 +198,50 @@ fn the_list_names_the_port_of_the_pods_that_run_while_the_end_of_tls_has_to_wait
     answer_all(&mut simulation);
     simulation.model.speak_tls(false);
     answer_all(&mut simulation);
-    let lets_in = |simulation: &Simulation| {
-        let open = [ChildKind::NetworkPolicy, ChildKind::Service].map(|kind| simulation.model.content(kind));
-        open.map(|it| it.to_string().contains("11212"))
-    };
     assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(count, true), [true; 2]));
     simulation.model.set_secret(Some(0));
     simulation.settle();
     assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(count, false), [false; 2]));
+}
+
+/// One edit asks for TLS and another kind. The pods of the new kind wait for the Secret; those of before serve.
+#[rstest]
+#[case::to_named_pods(0, NAMED, 3)]
+#[case::to_a_deployment(NAMED, 0, 1)]
+fn the_list_names_the_port_of_the_pods_that_serve_while_others_with_tls_take_their_place(
+    #[case] before: u8,
+    #[case] after: u8,
+    #[case] count: usize,
+) {
+    let mut simulation = edited(before, before);
+    simulation.settle();
+    simulation.model.edit(after);
+    simulation.model.speak_tls(true);
+    answer_all(&mut simulation);
+    assert!(simulation.model.has(ChildKind::Deployment) && simulation.model.has(ChildKind::StatefulSet));
+    assert_eq!(told_port(&simulation), servers(1, false));
+    simulation.model.set_secret(Some(0));
+    simulation.settle();
+    assert_eq!(told_port(&simulation), servers(count, true));
+}
+
+/// The pods of before speak TLS only: both ports are open while both kinds stand.
+#[test]
+fn clients_are_let_in_to_the_pods_that_serve_while_others_without_tls_take_their_place() {
+    let mut simulation = with_a_secret(0);
+    simulation.model.change_spec(|spec| {
+        let policy = NetworkPolicySpec { enabled: Some(true), ..NetworkPolicySpec::default() };
+        spec.security.get_or_insert_default().network_policy = Some(policy);
+    });
+    simulation.model.speak_tls(true);
+    simulation.settle();
+    simulation.model.change_spec(|spec| spec.workload = Some(STATEFUL_SET.to_owned()));
+    simulation.model.speak_tls(false);
+    answer_all(&mut simulation);
+    assert!(simulation.model.has(ChildKind::Deployment) && simulation.model.has(ChildKind::StatefulSet));
+    assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(1, true), [true; 2]));
+    simulation.settle();
+    assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(1, false), [false; 2]));
 }
 
 /// The template is put back, and nothing else is written.

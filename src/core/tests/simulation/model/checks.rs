@@ -155,12 +155,13 @@ impl Model {
         }
     }
 
-    /// The port that clients are told: that of the pods that there are, by the template of what runs them; before there is any,
-    /// that of the pods to come.
+    /// The port that clients are told: that of the pods that there are, by the template of what runs them, which is the former
+    /// workload for as long as it stands; before there is any, that of the pods to come.
     fn port(&self) -> u16 {
         let resource = self.resource();
-        let runs = [workload(resource)].into_iter().chain(ChildKind::WORKLOADS);
-        let running = { runs }.find_map(|kind| self.children.get(&kind));
+        let asked = workload(resource);
+        let former = ChildKind::WORKLOADS.into_iter().filter(|kind| *kind != asked);
+        let running = former.chain([asked]).find_map(|kind| self.children.get(&kind));
         let tls = match running {
             Some(child) => child.content.parse()["spec"]["template"].to_string().contains("11212"),
             None => {
