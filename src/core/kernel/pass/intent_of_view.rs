@@ -40,13 +40,14 @@ impl<'a> View<'a> {
     }
 
     /// The workload whose pods a budget and an autoscaler see: the StatefulSet for as long as there is one. The selector of a
-    /// Deployment, which cannot change, has the pods of both, and an autoscaler would multiply by all of them.
+    /// Deployment, which cannot change, has the pods of both, and an autoscaler would multiply by all of them. Before the
+    /// workload that is asked for exists it is the former one: a StatefulSet that cannot be made has no pods to scale or guard.
     #[must_use]
     pub fn counted_workload(&self) -> ChildKind {
-        match self.former_workload() {
-            Some(_) if self.keeps_former() => self.former_kind(),
-            Some(_) => ChildKind::StatefulSet,
-            None => self.resource.workload(),
+        match (self.our_workload(), self.former_workload()) {
+            (Some(_), Some(_)) => ChildKind::StatefulSet,
+            (None, Some(_)) => self.former_kind(),
+            (_, None) => self.resource.workload(),
         }
     }
 

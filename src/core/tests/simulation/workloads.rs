@@ -2,6 +2,8 @@
 //! meanwhile, what is waited for, and what is said of it. The model checks each partition that is written.
 
 use jiff::SignedDuration;
+use memcached_operator_core::api::MemcachedSpec;
+use memcached_operator_core::api::spec::STATEFUL_SET;
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::history::Op;
 use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED};
-use crate::simulation::Simulation;
+use crate::simulation::{Simulation, request_name};
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
 /// were ready then.
@@ -502,6 +504,49 @@ fn autoscaler_and_budget_see_the_named_pods_for_as_long_as_there_are_any(
     let selects_named = simulation.model.budget_selects().to_string().contains("StatefulSet");
     assert_eq!(selects_named, after != SCALED);
     simulation.model.check_converged();
+}
+
+/// A quota admits no StatefulSet, or a pause comes with the edit: the pods of the Deployment are all that there are.
+#[rstest]
+#[case::it_is_refused(false)]
+#[case::it_is_paused(true)]
+fn autoscaler_and_budget_see_the_pods_of_before_while_the_stateful_set_cannot_be_made(
+    #[case] is_paused: bool,
+) {
+    let budget = |spec: &mut MemcachedSpec| {
+        let budget = json!({"podDisruptionBudget": {"enabled": true, "minAvailable": 1}});
+        spec.high_availability = serde_json::from_value(budget).unwrap();
+    };
+    let mut simulation = edited(SCALED, SCALED);
+    simulation.model.change_spec(budget);
+    run(&mut simulation);
+    simulation.model.change_spec(|spec| {
+        spec.workload = Some(STATEFUL_SET.to_owned());
+        spec.paused = Some(is_paused);
+    });
+    simulation.hear();
+    if !is_paused {
+        while !simulation.requests.iter().any(is_creation_of_set) {
+            one_step(&mut simulation);
+            simulation.hear();
+        }
+        let at = simulation.requests.iter().position(is_creation_of_set).unwrap();
+        simulation.answer(at, false, Some(Category::QuotaExceeded));
+    }
+    answer_all(&mut simulation);
+    assert!(!simulation.model.has(ChildKind::StatefulSet));
+    let selectors =
+        [simulation.model.resource().status.selector.clone(), simulation.model.budget_selects().to_string()];
+    let names_set = selectors.iter().any(|it| it.contains("StatefulSet"));
+    assert_eq!((simulation.model.scale_target().as_str(), names_set), ("Deployment", false), "{selectors:?}");
+    simulation.model.pause(false);
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.scale_target(), "StatefulSet");
+}
+
+fn is_creation_of_set(effect: &Effect) -> bool {
+    matches!(effect, Effect::Send { request, .. } if request_name(request) == "create StatefulSet")
 }
 
 /// The search for histories found it: who leads next has seen the resource since its first generation, and knows nothing of
