@@ -3,10 +3,11 @@
 //!
 //! Kubernetes replaces the pods whose number is not below the partition, from the last one on. So the operator decides when
 //! each pod goes. At rest the partition is [`HELD`]: whoever else changes the template replaces no pod, and what of it stays
-//! comes with the next rollout. The apply that brings a new template lowers the partition to the last pod, and each time
-//! when all pods are available, and the new one is warm where that is asked for ([`super::warmth`]), it goes down by one. Once
-//! all pods are new it is [`HELD`] again. That all were seen so is remembered ([`Live::has_rolled_out`]): the numbers of one moment do
-//! not tell a pod that is away from one of another template.
+//! comes with the next rollout. The apply that brings a new template lowers the partition to the last pod or, while another
+//! one is away, to one above it, which replaces none yet: two would be away at once. Each time when all pods are available,
+//! and the new one is warm where that is asked for ([`super::warmth`]), it goes down by one. Once all pods are new it is [`HELD`]
+//! again. That all were seen so is remembered ([`Live::has_rolled_out`]): the numbers of one moment do not tell a pod that is
+//! away from one of another template.
 //!
 //! While pods are being replaced it never goes up: a pod below the partition that dies comes back with the old template.
 //! It goes down by more than one for pods that were given up ([`Readiness::is_given_up_at`]): a pod that cannot become ready
@@ -18,15 +19,22 @@ use super::desired::partition::{HELD, Partition};
 use super::event::{SeenRevisions, SeenRollout};
 use super::live::Live;
 
-/// The partition for a live StatefulSet. `expected` is the number of pods that an apply would ask for.
+/// The partition for a live StatefulSet. `expected` is the number of pods that an apply would ask for, `away` the numbers of
+/// those that do not serve or are about to go.
 #[must_use]
-pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: NextPod) -> Partition {
+pub fn partition(
+    live: &Live,
+    expected: i32,
+    unready: &[UnreadyPod<'_>],
+    away: &[i32],
+    next: NextPod,
+) -> Partition {
     let at = live.partition.unwrap_or(0);
     let asked = live.asked();
+    let begin = begin(asked.min(expected), unready, away);
     let Some(seen) = observed(live) else {
         // The numbers in the status are older than the last write.
-        let last = last_of(asked.min(expected));
-        let of_new_template = if live.has_rolled_out { last } else { at.min(last) };
+        let of_new_template = if live.has_rolled_out { begin } else { at.min(begin) };
         return Partition { of_kept_pods: at, of_new_template };
     };
     let given_up = unready.iter().filter(|pod| pod.is_given_up);
@@ -34,7 +42,7 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
     let of_older = given_up.filter(|pod| pod.is_older(seen)).map(|pod| pod.number).min().unwrap_or(HELD);
     let (first_step, step) = match holds_no_keys(seen, unready, asked) {
         true => (0, 0),
-        false => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),
+        false => (begin.min(any), next_step(seen, at, asked, next).min(of_older)),
     };
     // At rest (partition HELD) only our apply starts a rollout. A different template is somebody else's. If somebody else set
     // the partition, the stopped rollout continues.
@@ -130,6 +138,16 @@ fn last_of(pods: i32) -> i32 {
     (pods - 1).max(0)
 }
 
+/// Where the partition of a new template begins, for so many pods: at the last one, or above it while another one is away. A
+/// last one that goes anyway, or has no keys to lose, gets the new template whoever else is away.
+fn begin(pods: i32, unready: &[UnreadyPod<'_>], away: &[i32]) -> i32 {
+    let last = last_of(pods);
+    let holds_keys = unready.iter().any(|pod| pod.number == last && pod.may_hold_keys);
+    let is_no_loss = away.contains(&last) && !holds_keys;
+    let lacks_another = away.iter().any(|number| *number < last);
+    if lacks_another && !is_no_loss { last + 1 } else { last }
+}
+
 /// Where the partition goes while pods are replaced.
 fn next_step(seen: &SeenRollout, at: i32, asked: i32, next: NextPod) -> i32 {
     match next == NextPod::MayBeReplaced && is_there(seen, at, asked) {
@@ -214,6 +232,10 @@ mod tests {
         UnreadyPod { number, revision: None, may_hold_keys: false, is_given_up: true }
     }
 
+    fn away(unready: &[UnreadyPod<'_>]) -> Vec<i32> {
+        unready.iter().map(|pod| pod.number).collect()
+    }
+
     #[rstest]
     #[case::at_rest(HELD, rollout(3, 3), &[], HELD)]
     #[case::a_pod_goes_at_rest(HELD, SeenRollout { updated: 2, ..rollout(3, 3) }, &[], HELD)]
@@ -237,6 +259,9 @@ mod tests {
     #[case::nothing_is_known_of_who_is_not_ready(2, rollout(0, 0), &[], 2)]
     #[case::fewer_pods_and_one_is_away(5, rollout(0, 2), &[], 5)]
     #[case::fewer_pods_that_all_serve(5, rollout(0, 3), &[], 2)]
+    #[case::another_pod_was_away_and_all_serve(3, rollout(0, 3), &[], 2)]
+    #[case::another_pod_is_away_still(3, rollout(0, 2), &[starting(0, "old")], 3)]
+    #[case::another_pod_was_away_for_too_long(3, rollout(0, 2), &[given_up(0, "old")], 0)]
     #[case::all_are_new(0, rollout(3, 3), &[], HELD)]
     fn the_partition_follows_the_pods(
         #[case] at: i32,
@@ -244,7 +269,8 @@ mod tests {
         #[case] unready: &[UnreadyPod<'static>],
         #[case] expected: i32,
     ) {
-        assert_eq!(partition(&live(at, seen), 3, unready, NextPod::MayBeReplaced).of_kept_pods, expected);
+        let partition = partition(&live(at, seen), 3, unready, &away(unready), NextPod::MayBeReplaced);
+        assert_eq!(partition.of_kept_pods, expected);
     }
 
     #[rstest]
@@ -254,16 +280,22 @@ mod tests {
     #[case::the_first_pod_is_being_replaced(0, rollout(2, 2), &[], 0)]
     #[case::it_is_not_known_what_it_is_replaced_with(0, SeenRollout { revisions: None, ..rollout(2, 2) }, &[], 0)]
     #[case::a_pod_was_given_up(HELD, rollout(3, 2), &[given_up(1, "old")], 1)]
-    #[case::a_pod_misses_probes(HELD, rollout(3, 2), &[misses_probes(1, "old")], 2)]
+    #[case::a_pod_misses_probes(HELD, rollout(3, 2), &[misses_probes(1, "old")], 3)]
+    #[case::a_pod_starts(HELD, rollout(3, 2), &[starting(0, "old")], 3)]
+    #[case::the_last_pod_starts(HELD, rollout(3, 2), &[starting(2, "old")], 2)]
+    #[case::the_last_pod_misses_probes(HELD, rollout(3, 2), &[misses_probes(2, "old")], 2)]
+    #[case::the_last_pod_starts_and_another_too(HELD, rollout(3, 1), &[starting(0, "old"), starting(2, "old")], 2)]
+    #[case::the_last_pod_misses_probes_and_another_starts(HELD, rollout(3, 1), &[starting(0, "old"), misses_probes(2, "old")], 3)]
     #[case::nobody_has_keys(HELD, rollout(3, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]
-    #[case::nobody_is_ready_and_all_have_keys(HELD, rollout(3, 0), &[misses_probes(0, "old"), misses_probes(1, "old"), misses_probes(2, "old")], 2)]
+    #[case::nobody_is_ready_and_all_have_keys(HELD, rollout(3, 0), &[misses_probes(0, "old"), misses_probes(1, "old"), misses_probes(2, "old")], 3)]
     fn a_new_template_begins_with_the_last_pod_and_never_takes_a_step_back(
         #[case] at: i32,
         #[case] seen: SeenRollout,
         #[case] unready: &[UnreadyPod<'static>],
         #[case] expected: i32,
     ) {
-        assert_eq!(partition(&live(at, seen), 3, unready, NextPod::MayBeReplaced).of_new_template, expected);
+        let partition = partition(&live(at, seen), 3, unready, &away(unready), NextPod::MayBeReplaced);
+        assert_eq!(partition.of_new_template, expected);
     }
 
     /// A template that came back before its rollout away from it was over. The revisions are the same.
@@ -281,16 +313,16 @@ mod tests {
     ) {
         assert_eq!(live(0, seen.clone()).has_rolled_out, is_over);
         let expected = if is_over { HELD } else { 0 };
-        assert_eq!(partition(&live(0, seen), 3, &[], NextPod::MayBeReplaced).of_kept_pods, expected);
+        assert_eq!(partition(&live(0, seen), 3, &[], &[], NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[test]
     fn nothing_moves_before_the_last_write_was_observed() {
         let behind = SeenRollout { observed_generation: 0, ..rollout(1, 3) };
-        let at_two = partition(&live(2, behind.clone()), 3, &[], NextPod::MayBeReplaced);
+        let at_two = partition(&live(2, behind.clone()), 3, &[], &[], NextPod::MayBeReplaced);
         assert_eq!(at_two, Partition { of_kept_pods: 2, of_new_template: 2 });
         let after_a_rollout = Live { has_rolled_out: true, ..live(0, behind) };
-        let at_zero = partition(&after_a_rollout, 3, &[], NextPod::MayBeReplaced);
+        let at_zero = partition(&after_a_rollout, 3, &[], &[], NextPod::MayBeReplaced);
         assert_eq!(at_zero, Partition { of_kept_pods: 0, of_new_template: 2 });
     }
 
@@ -301,19 +333,19 @@ mod tests {
         let fields: Value = owned.iter().map(|it| (format!("f:{it}"), json!({}))).collect();
         let owned = json!({"f:spec": {"f:updateStrategy": {"f:rollingUpdate": fields}}});
         let live = Live::from(SeenChild { owned: Some(owned.into()), ..seen(HELD, rollout(1, 3)) });
-        assert_eq!(partition(&live, 3, &[], NextPod::MayBeReplaced).of_kept_pods, expected);
+        assert_eq!(partition(&live, 3, &[], &[], NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[test]
     fn a_template_that_came_back_replaces_the_pods_that_had_left_it() {
         let back = SeenRollout { updated: 2, ..rollout(3, 3) };
-        let partition = partition(&live(2, back), 3, &[], NextPod::MayBeReplaced);
+        let partition = partition(&live(2, back), 3, &[], &[], NextPod::MayBeReplaced);
         assert_eq!(partition.of_kept_pods, 1, "the others have it already");
     }
 
     #[test]
     fn fewer_pods_are_counted_as_the_fewer() {
-        let partition = partition(&live(HELD, rollout(3, 3)), 2, &[], NextPod::MayBeReplaced);
+        let partition = partition(&live(HELD, rollout(3, 3)), 2, &[], &[], NextPod::MayBeReplaced);
         assert_eq!(partition.of_new_template, 1);
     }
 
@@ -332,7 +364,7 @@ mod tests {
         let live = live(at, seen);
         assert_eq!(replaced_last(&live), expected);
         if expected.is_some() {
-            let moved = |next| partition(&live, 3, &[], next).of_kept_pods;
+            let moved = |next| partition(&live, 3, &[], &[], next).of_kept_pods;
             assert_eq!(moved(NextPod::Waits), at);
             assert_eq!(moved(NextPod::MayBeReplaced), at - 1);
         }

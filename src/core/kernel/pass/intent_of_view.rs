@@ -98,7 +98,8 @@ impl<'a> View<'a> {
             let unready = self.unready_pods().map(|(pod, _)| pod);
             let unready: Vec<UnreadyPod<'_>> = unready.chain(self.refused_pods()).collect();
             let expected = self.replicas_to_apply(spec).unwrap_or_else(|| live.asked());
-            stateful_set_rollout::partition(live, expected, &unready, next_pod)
+            let away: Vec<i32> = self.pods_away().collect();
+            stateful_set_rollout::partition(live, expected, &unready, &away, next_pod)
         })
     }
 }

@@ -214,15 +214,21 @@ impl<'a> View<'a> {
         unready.chain(self.missing_pods().map(|(_, at)| at))
     }
 
-    /// Whether a pod of the StatefulSet is away, or about to be, as by a drain of its node. Its set may not tell of that yet:
-    /// it counts a pod as ready until that ends, and its status comes later than the end. Who is missing for long is none
-    /// that just ended.
+    /// The numbers of pods of the StatefulSet that are away, or about to be, as by a drain of their node. Their set may not tell
+    /// of that yet: it counts a pod as ready until that ends, and its status comes later than the end. Who is missing for long is
+    /// none that just ended.
+    pub fn pods_away(&self) -> impl Iterator<Item = i32> + use<'a> {
+        let (world, key, now) = (self.world, &self.resource.seen.key, self.now);
+        let asked = self.our_workload().map_or(0, Live::asked);
+        let unready = self.unready_pods().map(|(pod, _)| pod.number).filter(move |number| *number < asked);
+        let missing = self.missing_pods().filter(move |(_, at)| now < *at).map(|(number, _)| number);
+        world.terminating_pods_of(key).chain(unready).chain(missing)
+    }
+
+    /// Whether any is.
     #[must_use]
     pub fn lacks_pods(&self) -> bool {
-        let asked = self.our_workload().map_or(0, Live::asked);
-        self.world.terminating_pods_of(&self.resource.seen.key) > 0
-            || self.unready_pods().any(|(pod, _)| pod.number < asked)
-            || self.missing_pods().any(|(_, at)| self.now < at)
+        self.pods_away().next().is_some()
     }
 
     /// Whether a new generation announces the change of the template as an edit of the user: a generation newer than

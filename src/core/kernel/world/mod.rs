@@ -641,10 +641,13 @@ impl World {
         })
     }
 
-    /// How many pods of the resource's StatefulSet are being deleted.
-    #[must_use]
-    pub fn terminating_pods_of(&self, resource: &Key) -> usize {
-        self.noted_pods_of(resource).filter_map(NotedPod::there).filter(|pod| goes(pod)).count()
+    /// The numbers of pods of the resource's StatefulSet that are being deleted.
+    pub fn terminating_pods_of<'a, 'b>(
+        &'a self,
+        resource: &'b Key,
+    ) -> impl Iterator<Item = i32> + use<'a, 'b> {
+        let going = self.noted_pods_of(resource).filter_map(NotedPod::there).filter(|pod| goes(pod));
+        going.filter_map(|pod| pod.key.number_of_pod(resource))
     }
 
     fn noted_pods_of<'a, 'b>(
@@ -733,7 +736,7 @@ mod tests {
             problem: None,
         };
         let mut world = World::default();
-        let going = |world: &World| world.terminating_pods_of(&key("x"));
+        let going = |world: &World| world.terminating_pods_of(&key("x")).count();
         world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
         world.mark_pod_terminating(&key("x-0"), &Uid::from("another"));
         assert_eq!(going(&world), 0);

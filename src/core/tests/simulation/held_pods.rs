@@ -111,6 +111,43 @@ fn the_next_named_pod_waits_for_one_that_ended_before_its_set_tells_of_that(
     assert_eq!(simulation.model.pods_of_the_new_template(), 3);
 }
 
+/// A node is drained, and in that window the Secret gets other content.
+#[test]
+fn the_first_named_pod_of_a_rollout_waits_for_another_that_is_away() {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    simulation.model.lose_pod(0);
+    while let Some(event) = simulation.model.next_event_of(Watched::Pod) {
+        simulation.step(event);
+    }
+    simulation.model.set_secret(Some(1));
+    answer_all(&mut simulation);
+    assert_eq!(simulation.model.partition(), 3);
+    while simulation.model.partition() != 2 {
+        assert_eq!(simulation.model.pods_of_the_new_template(), 0);
+        one_step(&mut simulation);
+    }
+    assert_eq!(simulation.model.ready_pods(ChildKind::StatefulSet), 3);
+    run(&mut simulation);
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
+
+/// It never found its Secret after the drain. The edit that mends that reaches it when it is given up, as any pod.
+#[test]
+fn an_edit_waits_no_longer_than_two_minutes_for_a_named_pod_that_does_not_start() {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    simulation.model.set_secret(None);
+    simulation.model.lose_pod(0);
+    run(&mut simulation);
+    simulation.model.edit(NAMED);
+    run(&mut simulation);
+    assert_eq!(simulation.model.partition(), 3);
+    pass(&mut simulation, 125);
+    run(&mut simulation);
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
+
 /// The clock of its node is behind. It comes back within a minute.
 #[test]
 fn a_pod_that_misses_probes_by_another_clock_is_waited_for_all_the_same() {
@@ -144,7 +181,7 @@ fn a_named_pod_that_is_refused_gets_the_template_that_is_not(#[case] then: fn(&m
     run(&mut simulation);
     then(&mut simulation);
     run(&mut simulation);
-    assert_eq!((simulation.model.partition(), simulation.model.pods_of_the_new_template()), (2, 0));
+    assert_eq!((simulation.model.partition(), simulation.model.pods_of_the_new_template()), (3, 0));
     pass(&mut simulation, 125);
     run(&mut simulation);
     simulation.model.check_converged();

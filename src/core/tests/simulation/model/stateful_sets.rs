@@ -543,7 +543,8 @@ impl Model {
         let replicas = replicas.and_then(|it| i32::try_from(it).ok()).unwrap_or(set.wanted);
         let last = (set.wanted.min(replicas) - 1).max(0);
         if after > before {
-            assert!(after == HELD || (brings_another && after <= last), "{before} to {after}");
+            // One above the last replaces none: another pod is away.
+            assert!(after == HELD || (brings_another && after <= last + 1), "{before} to {after}");
             // One that is being deleted comes back as all others are.
             let mut stay = pods.values().filter(|pod| !pod.deleting);
             assert!(stay.all(|pod| pod.revision == set.update), "the partition goes up: {pods:?}");
