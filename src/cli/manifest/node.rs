@@ -88,7 +88,13 @@ pub(super) fn read(text: &str) -> Result<Vec<Node>, serde_saphyr::Error> {
 
 fn parse(text: &str) -> Result<Vec<Node>, serde_saphyr::Error> {
     let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: DEPTH, max_nodes: NODES, max_events: 4 * NODES },
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH,
+            max_nodes: NODES,
+            max_events: 4 * NODES,
+            // Many caches may share one section. What aliases make of a text is bounded without this.
+            enforce_alias_anchor_ratio: false,
+        },
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         // `010` is eight to `kubectl`.
         legacy_octal_numbers: true,

@@ -106,6 +106,13 @@ fn nobody_can_make_it_run_out_of_room() {
     }
 }
 
+#[test]
+fn a_section_may_have_any_number_of_aliases() {
+    let text = format!("a: &a {{b: 1}}\nc: [{}]\n", ["*a"; 101].join(", "));
+    let shared = json!({"b": 1});
+    assert_eq!(values(&text), [json!({"a": shared, "c": vec![&shared; 101]})]);
+}
+
 /// Pieces of YAML, of which a text that nearly is some is made.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
