@@ -117,7 +117,8 @@ pub struct Args {
         long,
         value_name = "NAMESPACES",
         env = "MEMCACHED_OPERATOR_WATCH_NAMESPACES",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = namespace
     )]
     pub watch_namespaces: Vec<String>,
 
@@ -274,9 +275,23 @@ async fn options(args: Args) -> anyhow::Result<Options> {
 
 /// All namespaces unless some are named. An empty name is what an empty variable of the environment gives.
 fn scopes(namespaces: &[String]) -> BTreeSet<Scope> {
-    let named = namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
-    let named: BTreeSet<_> = named.map(|name| Scope::Namespace(name.to_owned())).collect();
+    let named = namespaces.iter().filter(|name| !name.is_empty());
+    let named: BTreeSet<_> = named.cloned().map(Scope::Namespace).collect();
     if named.is_empty() { [Scope::All].into() } else { named }
+}
+
+/// A name that a namespace can have, by the pattern of the chart, or an empty one.
+fn namespace(text: &str) -> Result<String, &'static str> {
+    let name = text.trim();
+    let is_alphanumeric = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let is_name = name.len() <= 63
+        && name.starts_with(is_alphanumeric)
+        && name.ends_with(is_alphanumeric)
+        && name.chars().all(|letter| is_alphanumeric(letter) || letter == '-');
+    match name.is_empty() || is_name {
+        true => Ok(name.to_owned()),
+        false => Err("it must be the names of namespaces with commas between; leave it out for all"),
+    }
 }
 
 fn journal_page(text: &str) -> Result<JournalPage, String> {
@@ -305,6 +320,8 @@ fn pod() -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     #[test]
@@ -350,11 +367,32 @@ mod tests {
         assert!(compared.contains(&"max_concurrent_rollouts") && compared.len() > 6, "{compared:?}");
     }
 
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn watched(flags: &[&str]) -> Result<BTreeSet<Scope>, String> {
+        let cli = Cli::try_parse_from(["run"].iter().chain(flags));
+        cli.map(|cli| scopes(&cli.args.watch_namespaces)).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn no_namespace_or_an_empty_one_means_all() {
-        let read = |names: &[&str]| scopes(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
         let namespace = |name: &str| Scope::Namespace(name.to_owned());
-        assert_eq!([read(&[]), read(&[""])], [[Scope::All].into(), [Scope::All].into()]);
-        assert_eq!(read(&["b", " a", "", "b"]), [namespace("a"), namespace("b")].into());
+        assert_eq!(watched(&[]), Ok([Scope::All].into()));
+        assert_eq!(watched(&["--watch-namespaces="]), Ok([Scope::All].into()));
+        let named = Ok([namespace("a-1"), namespace("b")].into());
+        assert_eq!(watched(&["--watch-namespaces=b, a-1,,b"]), named);
+    }
+
+    #[test]
+    fn what_no_namespace_can_be_named_is_refused_and_it_is_said_what_means_all() {
+        let long = "a".repeat(64);
+        for bad in ["*", "Shop", "a,*", "-a", "a-", "a.b", "a/b", &long] {
+            let refusal = watched(&[&format!("--watch-namespaces={bad}")]).unwrap_err();
+            assert!(refusal.contains("leave it out for all"), "{bad}: {refusal}");
+        }
     }
 }
