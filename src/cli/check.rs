@@ -102,7 +102,7 @@ impl Report {
         let twice = object.duplicates().into_iter().map(|Duplicate { path, at, first }| {
             finding(at, path, format!("is here a second time; the first is in line {}", first.line))
         });
-        let unread = admission::knows_version(&value) && MemcachedSpec::parse(value.get("spec")).is_err();
+        let unread = admission::is_served(&value) && MemcachedSpec::parse(value.get("spec")).is_err();
         let unchecked =
             unread.then(|| finding(object.position_of("spec"), "spec".to_owned(), UNCHECKED.to_owned()));
         let refused = admission::refusals(&value)
@@ -259,6 +259,32 @@ spec: {image: {name: memcached}}
             "20:1: Memcached/cache: apiVersion: no such version; there are v1beta1 and v1alpha1",
         ];
         assert_eq!(said(text), of_cache.map(|line| format!("caches.yaml:{line}")));
+    }
+
+    #[test]
+    fn a_kind_of_our_group_that_there_is_not_is_wrong_and_not_passed_over() {
+        let text = "\
+apiVersion: memcached.c5c3.io/v1beta1
+kind: memcached
+metadata: {name: cache}
+spec: {replicas: many}
+---
+apiVersion: memcached.c5c3.io/v1beta1
+metadata: {name: other}
+---
+apiVersion: memcached.c5c3.io/v1beta1
+kind: MemcachedList
+items:
+- apiVersion: memcached.c5c3.io/v1beta1
+  kind: Memcached
+  metadata: {name: third}
+";
+        let expected = [
+            "caches.yaml:2:1: Memcached/cache: kind: no such kind; there is Memcached",
+            "caches.yaml:6:1: Memcached/other: kind: no such kind; there is Memcached",
+        ];
+        assert_eq!(said(text), expected);
+        assert_eq!(report(text).to_string(), "3 resources checked, 2 refused");
     }
 
     #[test]

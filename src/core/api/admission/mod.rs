@@ -39,11 +39,11 @@ static METADATA: LazyLock<JSONSchemaProps> = LazyLock::new(|| {
     serde_json::from_value(schema.to_value()).unwrap_or_default()
 });
 
-/// Whether an object is a resource of ours, in whatever version.
+/// Whether an object is of our group, in whatever version and of whatever kind: the group has no kind but ours.
 #[must_use]
 pub fn is_ours(object: &Value) -> bool {
     let group = text(object, "/apiVersion").and_then(|version| version.split_once('/'));
-    group.is_some_and(|(group, _)| group == GROUP) && text(object, "/kind") == Some(KIND)
+    group.is_some_and(|(group, _)| group == GROUP)
 }
 
 /// The name that a resource would get; empty where it gets none.
@@ -60,8 +60,9 @@ pub fn name(object: &Value) -> String {
 /// Everything for which the API server would refuse to create a resource of ours; nothing where it would not.
 #[must_use]
 pub fn refusals(object: &Value) -> Vec<Violation> {
-    if let Some(violation) = unknown_version(object) {
-        return vec![violation];
+    let unserved: Vec<_> = [unknown_version(object), unknown_kind(object)].into_iter().flatten().collect();
+    if !unserved.is_empty() {
+        return unserved;
     }
     let mut found = unknown_parts(object);
     found.extend(schema::judge(part(object, "metadata"), &METADATA, "metadata").all());
@@ -91,18 +92,25 @@ fn judge(object: &Value, name: &str) -> Judgement {
     schema.map(|schema| schema::judge(part(object, name), schema, name)).unwrap_or_default()
 }
 
-/// Whether there is such a version of our kind.
+/// Whether there is such a version of our group, and such a kind in it.
 #[must_use]
-pub fn knows_version(object: &Value) -> bool {
-    let version = text(object, "/apiVersion").and_then(|version| version.split_once('/'));
-    version.is_some_and(|(_, name)| VERSIONS.contains(&name))
+pub fn is_served(object: &Value) -> bool {
+    unknown_version(object).is_none() && unknown_kind(object).is_none()
 }
 
 fn unknown_version(object: &Value) -> Option<Violation> {
-    (!knows_version(object)).then(|| Violation {
+    let version = text(object, "/apiVersion").and_then(|version| version.split_once('/'));
+    let is_known = version.is_some_and(|(_, name)| VERSIONS.contains(&name));
+    (!is_known).then(|| Violation {
         path: "apiVersion".to_owned(),
         message: format!("no such version; there are {}", VERSIONS.join(" and ")),
     })
+}
+
+fn unknown_kind(object: &Value) -> Option<Violation> {
+    let is_known = text(object, "/kind") == Some(KIND);
+    (!is_known)
+        .then(|| Violation { path: "kind".to_owned(), message: format!("no such kind; there is {KIND}") })
 }
 
 fn unknown_parts(object: &Value) -> Vec<Violation> {
