@@ -10,6 +10,7 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
+use crate::api::RESTART_TRIGGER;
 use crate::kernel::event::{Event, SeenResource, Unavailable};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Scope, Watched};
@@ -185,8 +186,13 @@ fn overlaid(
 ) -> BTreeMap<Key, SeenResource> {
     let after = |key: &Key, object: Value| {
         let mut fresh = object;
-        if let Some(live) = found.get(key) {
-            fresh["spec"] = applied(&fresh["spec"], live);
+        let live = found.get(key).copied();
+        let last = live.and_then(last_applied);
+        let names_trigger = |of: &Value| of["metadata"]["annotations"].get(RESTART_TRIGGER).is_some();
+        // An annotation stays that neither the file names nor its earlier version named.
+        let is_kept = !names_trigger(&fresh) && !last.as_ref().is_some_and(names_trigger);
+        if let Some(live) = live {
+            fresh["spec"] = applied(&fresh["spec"], last.as_ref(), live);
         }
         fresh["metadata"]["namespace"] = Value::from(key.namespace.as_str());
         fresh["metadata"]["uid"] = Value::from(format!("planned-{key}"));
@@ -194,13 +200,12 @@ fn overlaid(
         fresh["metadata"]["generation"] = Value::from(1);
         fresh["status"] = Value::Null;
         let asked = seen::resource(&serde_json::from_value(fresh).ok()?)?;
-        Some(match found.get(key).and_then(|live| seen::resource(live)) {
+        Some(match live.and_then(seen::resource) {
             // It is younger than everything that there is.
             None => SeenResource { created: Some(Timestamp::MAX), ..asked },
-            // Annotations that the file does not name stay.
             Some(live) => SeenResource {
                 generation: live.generation + i64::from(live.spec != asked.spec),
-                restart_trigger: asked.restart_trigger.or_else(|| live.restart_trigger.clone()),
+                restart_trigger: if is_kept { live.restart_trigger } else { asked.restart_trigger },
                 spec: asked.spec,
                 ..live
             },
@@ -209,14 +214,17 @@ fn overlaid(
     wanted.into_iter().filter_map(|(key, object)| after(&key, object).map(|seen| (key, seen))).collect()
 }
 
+/// The version of its file that was applied last; `None` where nobody left a trace of it.
+fn last_applied(live: &DynamicObject) -> Option<Value> {
+    let last = live.metadata.annotations.as_ref()?.get(LAST_APPLIED)?;
+    serde_json::from_str(last).ok()
+}
+
 /// The spec that `kubectl apply` of this one leaves: the live one, with the fields of the file, without those that the file
 /// named at the last apply and names no more. Who applies server-side leaves no trace of what it named last that tells it from
 /// another's edits: there the file is the whole spec, as it is for Flux.
-fn applied(file: &Value, live: &DynamicObject) -> Value {
-    let last = live.metadata.annotations.as_ref().and_then(|all| all.get(LAST_APPLIED));
-    let Some(last) = last.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
-        return file.clone();
-    };
+fn applied(file: &Value, last: Option<&Value>, live: &DynamicObject) -> Value {
+    let Some(last) = last else { return file.clone() };
     let file = if file.is_null() { &Value::Object(Default::default()) } else { file };
     merged(&last["spec"], file, live.data.get("spec").unwrap_or(&Value::Null))
 }
@@ -268,7 +276,36 @@ mod tests {
             live["metadata"]["annotations"] = json!({LAST_APPLIED: json!({"spec": last}).to_string()});
         }
         let live = serde_json::from_value(live).unwrap();
-        assert_eq!(applied(&json!({"replicas": 3}), &live), expected);
+        assert_eq!(applied(&json!({"replicas": 3}), last_applied(&live).as_ref(), &live), expected);
+    }
+
+    #[rstest]
+    #[case::taken_out_of_the_file(Some(json!({RESTART_TRIGGER: "1"})), json!({}), None)]
+    #[case::emptied_in_the_file(Some(json!({RESTART_TRIGGER: "1"})), json!({RESTART_TRIGGER: ""}), None)]
+    #[case::emptied_in_a_file_that_never_had_it(None, json!({RESTART_TRIGGER: ""}), None)]
+    #[case::another_in_the_file(Some(json!({RESTART_TRIGGER: "1"})), json!({RESTART_TRIGGER: "2"}), Some("2"))]
+    #[case::set_by_hand(Some(json!({"team": "shop"})), json!({}), Some("1"))]
+    #[case::set_by_hand_and_no_trace(None, json!({}), Some("1"))]
+    fn a_restart_trigger_goes_with_the_file_that_named_it(
+        #[case] last: Option<Value>,
+        #[case] file: Value,
+        #[case] expected: Option<&str>,
+    ) {
+        let mut live = json!({
+            "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "spec": {},
+            "metadata": {"name": "cache", "namespace": "shop", "uid": "u", "resourceVersion": "1"},
+        });
+        let mut wanted = live.clone();
+        live["metadata"]["annotations"] = json!({RESTART_TRIGGER: "1"});
+        if let Some(last) = last {
+            let last = json!({"metadata": {"annotations": last}});
+            live["metadata"]["annotations"][LAST_APPLIED] = Value::from(last.to_string());
+        }
+        wanted["metadata"]["annotations"] = file;
+        let key = Key { namespace: "shop".to_owned(), name: "cache".to_owned() };
+        let live: DynamicObject = serde_json::from_value(live).unwrap();
+        let after = overlaid(&[(key.clone(), &live)].into(), [(key.clone(), wanted)].into());
+        assert_eq!(after[&key].restart_trigger.as_deref(), expected);
     }
 
     #[test]
