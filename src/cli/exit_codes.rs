@@ -16,7 +16,7 @@ Exit codes:
   0    run, exporter: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
   1    it did not work, or what was checked is not well: standard error or output says what and why
   2    plan: something would change
-  3    plan: nothing would change, and a resource has a problem
+  3    plan: nothing would change, and a resource has a problem, or a kind may not be listed
   64   the command line is wrong
   130  run, exporter: ended at once after a second signal";
 
@@ -26,5 +26,5 @@ Exit codes:
   0    done; what only shows how caches are, as status does, ends so however they are
   1    it did not work, or what was checked is not well: standard error or output says what and why
   2    plan: something would change
-  3    plan: nothing would change, and a resource has a problem
+  3    plan: nothing would change, and a resource has a problem, or a kind may not be listed
   64   the command line is wrong";

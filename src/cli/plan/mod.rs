@@ -10,7 +10,7 @@ mod survey;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use kube::Client;
 use serde_json::Value;
 
@@ -25,7 +25,8 @@ use super::run::AdoptTemplates;
 use super::stdout;
 use crate::api::{GROUP, KIND};
 use crate::kernel::desired::DefaultImages;
-use crate::kernel::event::Event;
+use crate::kernel::event::{Event, Reply, Unavailable};
+use crate::kernel::failure::Category;
 use crate::shell::client::{self, Access};
 use crate::shell::clock::Clock;
 use crate::shell::effects;
@@ -80,8 +81,23 @@ pub enum Unnamed {
     OfContext,
 }
 
+/// What would be done to a cluster.
+struct Whole {
+    /// What would become of each resource.
+    resources: Vec<ResourcePlan>,
+    /// Which kinds of children may not be listed, and why.
+    unread: Vec<String>,
+}
+
+impl Whole {
+    /// Says on standard error what could not be read.
+    fn complain(&self) {
+        self.unread.iter().for_each(|why| eprintln!("{why}"));
+    }
+}
+
 /// Plans and prints: exit code 0 when nothing would change, 2 when something would, 3 when nothing would and something is
-/// wrong.
+/// wrong, or could not be read.
 ///
 /// # Errors
 /// When the cluster or a file cannot be read, or the API server would refuse a resource in a file.
@@ -90,24 +106,25 @@ pub fn run(args: &Args, unnamed: Unnamed) -> Result<ExitCode> {
         .enable_all()
         .build()
         .context("cannot start the asynchronous runtime")?;
-    let plans = runtime.block_on(plan(args, unnamed))?;
-    stdout::print(&print::text(&plans, args.output)?)?;
-    Ok(ExitCode::from(ending(&plans)))
+    let whole = runtime.block_on(plan(args, unnamed))?;
+    stdout::print(&print::text(&whole.resources, args.output)?)?;
+    whole.complain();
+    Ok(ExitCode::from(ending(&whole)))
 }
 
 /// What scripts are told.
-fn ending(plans: &[ResourcePlan]) -> u8 {
+fn ending(Whole { resources, unread }: &Whole) -> u8 {
     let changes = |plan: &ResourcePlan| plan.when == When::Now && !plan.children.is_empty();
-    if plans.iter().any(changes) {
+    if resources.iter().any(changes) {
         CHANGES
-    } else if plans.iter().any(|plan| plan.problem.is_some()) {
+    } else if !unread.is_empty() || resources.iter().any(|plan| plan.problem.is_some()) {
         PROBLEMS
     } else {
         0
     }
 }
 
-async fn plan(args: &Args, unnamed: Unnamed) -> Result<Vec<ResourcePlan>> {
+async fn plan(args: &Args, unnamed: Unnamed) -> Result<Whole> {
     let Args {
         files,
         namespaces,
@@ -146,20 +163,35 @@ pub(super) async fn of_cluster(client: &Client, namespaces: &[String]) -> Result
     let what = survey::What { namespaces, selector: None, wanted: &[] };
     let told =
         Told { adoption: AdoptTemplates::Off.into(), images: DefaultImages::default(), operator_pods: None };
-    forecast(client, what, told).await
+    let whole = forecast(client, what, told).await?;
+    whole.complain();
+    Ok(whole.resources)
 }
 
-async fn forecast(client: &Client, what: survey::What<'_>, told: Told) -> Result<Vec<ResourcePlan>> {
+async fn forecast(client: &Client, what: survey::What<'_>, told: Told) -> Result<Whole> {
     let events = survey::survey(client, what).await?;
+    let unread = events.iter().filter_map(refusal).collect();
     let operator_pods = told.operator_pods.or_else(|| forecast::operator_pods(&events));
     let mut forecast = Forecast::new(Clock::start().now(), Told { operator_pods, ..told });
     events.into_iter().for_each(|event| forecast.learn(event));
     forecast.learn(Event::Leading(true));
     while let Some((id, resource, request)) = forecast.next_read() {
         let reply = effects::execute(client, &resource, &request).await;
+        // The operator would try again. Whoever plans must not take what was not read for what is not there.
+        if let Reply::Failed(failure) = &reply
+            && matches!(failure.category, Category::Transient | Category::Internal)
+        {
+            bail!("{}", failure.message);
+        }
         forecast.learn(Event::Done { id, reply });
     }
-    Ok(forecast.finish())
+    Ok(Whole { resources: forecast.finish(), unread })
+}
+
+/// That a kind may not be listed. A resource that asks for one has a problem then; of the others one may be left behind.
+fn refusal(event: &Event) -> Option<String> {
+    let Event::Unavailable { why: Unavailable::Refused(failure), .. } = event else { return None };
+    Some(format!("{}: what would be deleted of them is not known", failure.message))
 }
 
 /// The resources of the files.
@@ -188,7 +220,10 @@ fn resources(files: &Files) -> Result<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::forecast::{ChildAction, ChildPlan};
     use super::*;
@@ -216,6 +251,77 @@ mod tests {
         #[case] plans: &[ResourcePlan],
         #[case] code: u8,
     ) {
-        assert_eq!(ending(plans), code);
+        let whole = |unread| Whole { resources: plans.to_vec(), unread };
+        assert_eq!(ending(&whole(Vec::new())), code);
+        let incomplete = whole(vec!["cannot list networkpolicies".to_owned()]);
+        assert_eq!(ending(&incomplete), if code == 0 { PROBLEMS } else { code });
+    }
+
+    /// A client of an API server that answers lists and objects, by their paths, with these codes. A list that it gives is
+    /// empty.
+    fn client(code: fn(&str) -> u16) -> Client {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let code = code(request.uri().path());
+            let answer = match code {
+                200 => json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}),
+                _ => json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "", "code": code,
+                    "message": "not this",
+                }),
+            };
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            async { answer }
+        });
+        Client::new(service, "shop")
+    }
+
+    async fn forecast_of_a_file(client: &Client) -> Result<Whole> {
+        let wanted = [json!({
+            "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": "cache"}, "spec": {},
+        })];
+        let what = survey::What { namespaces: &[], selector: None, wanted: &wanted };
+        let (adoption, images) = (AdoptTemplates::Off.into(), DefaultImages::default());
+        forecast(client, what, Told { adoption, images, operator_pods: None }).await
+    }
+
+    fn is_object(path: &str) -> bool {
+        path.rsplit('/').next().is_some_and(|name| name.starts_with("cache"))
+    }
+
+    #[tokio::test]
+    async fn kinds_that_may_not_be_listed_are_told_and_those_that_are_not_served_are_not() {
+        let client = client(|path: &str| match path {
+            _ if path.ends_with("/networkpolicies") => 403,
+            _ if path.ends_with("/servicemonitors") || is_object(path) => 404,
+            _ => 200,
+        });
+        let Whole { resources, unread } = forecast_of_a_file(&client).await.unwrap();
+        let why = "cannot list networkpolicies.networking.k8s.io: 403 not this: what would be deleted of them is not known";
+        assert_eq!(unread, [why]);
+        let problems: Vec<_> = resources.iter().map(|plan| plan.problem.as_deref()).collect();
+        assert_eq!(problems, [None], "nobody asks for one");
+    }
+
+    fn without_one_list(path: &str) -> u16 {
+        match path {
+            _ if path.ends_with("/networkpolicies") => 503,
+            _ if is_object(path) => 404,
+            _ => 200,
+        }
+    }
+
+    fn without_objects(path: &str) -> u16 {
+        if is_object(path) { 503 } else { 200 }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_no_plan() {
+        let of_a_list = "cannot list networkpolicies.networking.k8s.io: 503 not this";
+        let answers: [(fn(&str) -> u16, &str); 2] =
+            [(without_one_list, of_a_list), (without_objects, "503 not this")];
+        for (code, expected) in answers {
+            let refusal = forecast_of_a_file(&client(code)).await.err().unwrap().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        }
     }
 }

@@ -121,14 +121,17 @@ impl Survey<'_> {
                 Ok(complete(watched, seen.map(|seen| Event::Child(Box::new(seen))).collect()))
             }
             Err(error) if kind.is_required() => Err(self.failed(watched, &error)),
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                Ok(vec![Event::Unavailable { kind, scope: Scope::All, why: Unavailable::NotServed }])
-            }
-            Err(error) => {
-                let message = self.failed(watched, &error).to_string();
-                let failure = Failure { category: Category::Forbidden, message };
-                Ok(vec![Event::Unavailable { kind, scope: Scope::All, why: Unavailable::Refused(failure) }])
-            }
+            Err(error) => match &error {
+                kube::Error::Api(status) if status.code == 404 => {
+                    Ok(vec![Event::Unavailable { kind, scope: Scope::All, why: Unavailable::NotServed }])
+                }
+                kube::Error::Api(status) if status.code == 403 => {
+                    let message = self.failed(watched, &error).to_string();
+                    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
+                    Ok(vec![Event::Unavailable { kind, scope: Scope::All, why }])
+                }
+                _ => Err(self.failed(watched, &error)),
+            },
         }
     }
 

@@ -28,14 +28,14 @@ struct ForecastFixture {
     operator_pods: Option<OperatorPods>,
     /// The version of the Secrets, each with content of its own.
     secrets: u32,
-    /// A kind that the API server does not serve.
-    unserved: Option<ChildKind>,
+    /// A kind that cannot be listed, and why.
+    unavailable: Option<(ChildKind, Unavailable)>,
 }
 
 impl Default for ForecastFixture {
     fn default() -> Self {
         let images = DefaultImages::default();
-        Self { name: "cache", images, operator_pods: None, secrets: 0, unserved: None }
+        Self { name: "cache", images, operator_pods: None, secrets: 0, unavailable: None }
     }
 }
 
@@ -45,15 +45,14 @@ fn forecast(spec: &Value, children: &[SeenChild]) -> Forecast {
 }
 
 fn forecast_with(fixture: ForecastFixture, spec: &Value, children: &[SeenChild]) -> Forecast {
-    let ForecastFixture { name, images, operator_pods: told, secrets, unserved } = fixture;
+    let ForecastFixture { name, images, operator_pods: told, secrets, unavailable } = fixture;
     let child = |child: &SeenChild| Event::Child(Box::new(child.clone()));
     let known: Vec<_> = children.iter().map(child).chain([resource(name, spec)]).collect();
     let operator_pods = told.or_else(|| operator_pods(&known));
     let told = Told { adoption: Adoption::Off, images, operator_pods };
     let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, told);
     for kind in Watched::ALL {
-        if let Some(missing) = unserved.filter(|it| Watched::Child(*it) == kind) {
-            let why = Unavailable::NotServed;
+        if let Some((missing, why)) = unavailable.clone().filter(|(it, _)| Watched::Child(*it) == kind) {
             forecast.learn(Event::Unavailable { kind: missing, scope: Scope::All, why });
             continue;
         }
@@ -151,12 +150,30 @@ fn a_resource_that_is_not_paused_changes_now() {
 #[test]
 fn a_kind_that_the_api_server_does_not_serve_is_told_of() {
     let spec = json!({"monitoring": {"enabled": true, "serviceMonitor": {}}});
-    let unserved = |unserved| {
-        let fixture = ForecastFixture { unserved, ..ForecastFixture::default() };
+    let unserved = |kind: Option<ChildKind>| {
+        let unavailable = kind.map(|kind| (kind, Unavailable::NotServed));
+        let fixture = ForecastFixture { unavailable, ..ForecastFixture::default() };
         plan(forecast_with(fixture, &spec, &[])).unserved_kinds
     };
     assert_eq!(unserved(Some(ChildKind::ServiceMonitor)), ["ServiceMonitor"]);
     assert_eq!(unserved(None), [""; 0]);
+}
+
+#[test]
+fn a_kind_that_may_not_be_listed_is_a_problem_of_whoever_asks_for_one() {
+    let problem = |spec: Value| {
+        let message = "cannot list servicemonitors: 403".to_owned();
+        let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
+        let unavailable = Some((ChildKind::ServiceMonitor, why));
+        let fixture = ForecastFixture { unavailable, ..ForecastFixture::default() };
+        plan(forecast_with(fixture, &spec, &[])).problem
+    };
+    let asks = problem(json!({"monitoring": {"enabled": true, "serviceMonitor": {}}}));
+    assert!(
+        asks.as_ref().is_some_and(|it| it.starts_with("Forbidden: cannot list servicemonitors")),
+        "{asks:?}"
+    );
+    assert_eq!(problem(json!({})), None);
 }
 
 #[test]
