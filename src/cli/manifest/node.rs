@@ -31,8 +31,10 @@ impl SourcePosition {
     /// The position where a text begins.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    pub(super) const fn moved_down(self, lines: u64) -> Self {
-        Self { line: self.line + lines, ..self }
+    /// The same position of a text in one that it is a part of, and in which it begins at `start`.
+    pub(super) const fn within(self, start: Self) -> Self {
+        let before = if self.line == 1 { start.column - 1 } else { 0 };
+        Self { line: start.line + self.line - 1, column: before + self.column }
     }
 }
 
@@ -137,23 +139,22 @@ impl Node {
         found
     }
 
-    pub(super) fn moved_down(self, lines: u64) -> Self {
+    /// The same value, with its positions in a text of which that of the value is a part that begins at `start`.
+    pub(super) fn within(self, start: SourcePosition) -> Self {
         let Self { at, content } = self;
         let content = match content {
             scalar @ Content::Scalar(_) => scalar,
-            Content::List(items) => {
-                Content::List(items.into_iter().map(|item| item.moved_down(lines)).collect())
-            }
+            Content::List(items) => Content::List(items.into_iter().map(|item| item.within(start)).collect()),
             Content::Map(fields) => {
-                let moved = |Field { name, at, value }| Field {
+                let within = |Field { name, at, value }| Field {
                     name,
-                    at: at.moved_down(lines),
-                    value: value.moved_down(lines),
+                    at: at.within(start),
+                    value: value.within(start),
                 };
-                Content::Map(fields.into_iter().map(moved).collect())
+                Content::Map(fields.into_iter().map(within).collect())
             }
         };
-        Self { at: at.moved_down(lines), content }
+        Self { at: at.within(start), content }
     }
 
     /// The objects of a document: those of a list, or itself; of an empty one none.

@@ -61,6 +61,22 @@ fn places_count_from_the_start_of_the_text_in_every_document() {
 }
 
 #[rstest]
+#[case("{\"a\": 1}{\"b\": 2}", position(1, 9), position(1, 10))]
+#[case("\n{\"a\": 1}\n{\"b\": 2}\n", position(3, 1), position(3, 2))]
+#[case("{\n \"a\": 1\n} {\n \"b\": 2\n}\n", position(3, 3), position(4, 2))]
+#[case("{\"a\": 1}\n---\n{\"b\": 2}\n", position(3, 1), position(3, 2))]
+fn json_objects_may_stand_one_behind_the_other(
+    #[case] text: &str,
+    #[case] at: SourcePosition,
+    #[case] field: SourcePosition,
+) {
+    assert_eq!(values(text), [json!({"a": 1}), json!({"b": 2})]);
+    let objects = read(text);
+    let [Ok(_), Ok(object)] = &objects[..] else { panic!("{objects:?}") };
+    assert_eq!((object.at(), object.position_of("b")), (at, field));
+}
+
+#[rstest]
 #[case("b:\n\tc: 2\n", 2, "a tab")]
 #[case("a: |\n\tx\n", 1, "a tab")]
 #[case("a:\n    b: 1\n  c: 2\n", 3, "the indentation")]
@@ -82,7 +98,7 @@ fn places_count_from_the_start_of_the_text_in_every_document() {
 #[case("a: !!int b\n", 1, "a tag")]
 #[case("a: 1\nb: {{ .Values.b }}\n", 2, "this looks like a template")]
 #[case("{{- if .Values.b }}\n", 1, "this looks like a template")]
-#[case("{\"a\": 1}{\"b\": 2}", 1, "this cannot be read as YAML")]
+#[case("{\"a\": 1}{b: 2}", 1, "this cannot be read as YAML")]
 fn what_is_no_yaml_is_said_in_words_for_whoever_wrote_it(
     #[case] text: &str,
     #[case] line: u64,
