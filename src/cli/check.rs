@@ -39,11 +39,14 @@ pub struct Finding {
     pub path: Option<String>,
     /// What is wrong with it.
     pub message: String,
+    /// Which of [`Report::resources`] it is about.
+    #[serde(skip)]
+    pub resource: Option<usize>,
 }
 
 impl Finding {
     fn line(&self) -> String {
-        let Self { file, at: SourcePosition { line, column }, kind, name, path, message } = self;
+        let Self { file, at: SourcePosition { line, column }, kind, name, path, message, resource: _ } = self;
         let resource = kind.zip(name.as_ref()).map(|(kind, name)| format!("{kind}/{name}: "));
         let path = path.as_ref().map(|path| format!("{path}: "));
         format!(
@@ -76,8 +79,8 @@ impl Report {
             match document {
                 Ok(object) => self.check_object(file, &object),
                 Err(Unreadable { at, message }) => {
-                    let (file, kind, name, path) = (file.to_owned(), None, None, None);
-                    self.findings.push(Finding { file, at, kind, name, path, message });
+                    let (file, kind, name, path, resource) = (file.to_owned(), None, None, None, None);
+                    self.findings.push(Finding { file, at, kind, name, path, message, resource });
                 }
             }
         }
@@ -91,6 +94,7 @@ impl Report {
             return;
         }
         let name = admission::name(&value);
+        let resource = Some(self.resources.len());
         let finding = |at: SourcePosition, path: String, message: String| Finding {
             file: file.to_owned(),
             at,
@@ -98,6 +102,7 @@ impl Report {
             name: Some(name.clone()),
             path: Some(path),
             message,
+            resource,
         };
         let twice = object.duplicates().into_iter().map(|Duplicate { path, at, first }| {
             finding(at, path, format!("is here a second time; the first is in line {}", first.line))

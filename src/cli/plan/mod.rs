@@ -5,6 +5,7 @@
 mod answer;
 pub mod forecast;
 mod print;
+mod stored;
 mod survey;
 
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use kube::Client;
 use serde_json::Value;
 
 use self::forecast::{Forecast, ResourcePlan, Told, When};
-use super::check::Report;
+use super::check::{Finding, Report};
 use super::default_images::Images;
 use super::exit_codes::{CHANGES, PROBLEMS};
 use super::files::{Files, Text};
@@ -137,7 +138,7 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Whole> {
         own_pods,
         output: _,
     } = args;
-    let wanted = resources(files)?;
+    let wanted = wanted(files)?;
     let (kubeconfig, context) = (kubeconfig.as_deref(), context.as_deref());
     let client = client::connect_to(&Access { kubeconfig, context, ..Access::default() }).await?;
     let of_context = [client.default_namespace().to_owned()];
@@ -160,7 +161,7 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Whole> {
 /// # Errors
 /// When the cluster cannot be read.
 pub(super) async fn of_cluster(client: &Client, namespaces: &[String]) -> Result<Vec<ResourcePlan>> {
-    let what = survey::What { namespaces, selector: None, wanted: &[] };
+    let what = survey::What { namespaces, selector: None, wanted: &Wanted::default() };
     let told =
         Told { adoption: AdoptTemplates::Off.into(), images: DefaultImages::default(), operator_pods: None };
     let whole = forecast(client, what, told).await?;
@@ -194,16 +195,40 @@ fn refusal(event: &Event) -> Option<String> {
     Some(format!("{}: what would be deleted of them is not known", failure.message))
 }
 
-/// The resources of the files.
+/// What files hold.
+#[derive(Default)]
+struct Wanted {
+    resources: Vec<Value>,
+    /// What the API server would refuse in them, where it is not stored so.
+    findings: Vec<Finding>,
+}
+
+/// Reads the files.
 ///
 /// # Errors
-/// When one cannot be read, or the API server would refuse a resource: nothing would come of it.
-fn resources(files: &Files) -> Result<Vec<Value>> {
+/// When one cannot be read, or the API server would refuse a resource whatever is stored: nothing would come of it.
+fn wanted(files: &Files) -> Result<Wanted> {
     let mut report = Report::default();
     for Text { file, text } in files.read()? {
         report.check(&file, &text);
     }
     let Report { findings, warnings: _, resources, refused: _, skipped: _ } = &report;
+    let may_be_stored = |finding: &Finding| finding.path.as_deref().is_some_and(stored::may_be_stored);
+    if !findings.iter().all(may_be_stored) {
+        refuse(&findings.iter().collect::<Vec<_>>())?;
+    }
+    ensure!(
+        files.is_empty() || !resources.is_empty(),
+        "there is no {KIND} of {GROUP} in the files: {report}"
+    );
+    Ok(Wanted { resources: report.resources, findings: report.findings })
+}
+
+/// Prints what is wrong with files.
+///
+/// # Errors
+/// When anything is.
+fn refuse(findings: &[&Finding]) -> Result<()> {
     for finding in findings {
         eprintln!("{finding}");
     }
@@ -211,11 +236,7 @@ fn resources(files: &Files) -> Result<Vec<Value>> {
         findings.is_empty(),
         "the API server would refuse what the files hold, so there is nothing to plan"
     );
-    ensure!(
-        files.is_empty() || !resources.is_empty(),
-        "there is no {KIND} of {GROUP} in the files: {report}"
-    );
-    Ok(report.resources)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -276,9 +297,10 @@ mod tests {
     }
 
     async fn forecast_of_a_file(client: &Client) -> Result<Whole> {
-        let wanted = [json!({
+        let cache = json!({
             "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": "cache"}, "spec": {},
-        })];
+        });
+        let wanted = Wanted { resources: vec![cache], findings: Vec::new() };
         let what = survey::What { namespaces: &[], selector: None, wanted: &wanted };
         let (adoption, images) = (AdoptTemplates::Off.into(), DefaultImages::default());
         forecast(client, what, Told { adoption, images, operator_pods: None }).await

@@ -10,7 +10,10 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
+use super::{Wanted, stored};
 use crate::api::RESTART_TRIGGER;
+use crate::api::spec::Violation;
+use crate::cli::check::Finding;
 use crate::kernel::event::{Event, SeenResource, Unavailable};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Scope, Watched};
@@ -34,7 +37,7 @@ pub(super) struct What<'a> {
     pub(super) selector: Option<&'a str>,
     /// The objects of files. With some, the resources are these, as they would be after an apply, and only their namespaces
     /// are read.
-    pub(super) wanted: &'a [Value],
+    pub(super) wanted: &'a Wanted,
 }
 
 /// The client and the namespaces of a survey.
@@ -48,8 +51,8 @@ struct Survey<'a> {
 
 /// Lists everything that decisions need.
 pub(super) async fn survey(client: &Client, what: What<'_>) -> Result<Vec<Event>> {
-    let What { namespaces, selector, wanted } = what;
-    let wanted = requested(wanted, namespaces, client.default_namespace())?;
+    let What { namespaces, selector, wanted: files } = what;
+    let wanted = requested(&files.resources, namespaces, client.default_namespace())?;
     let of_files: BTreeSet<String> = wanted.keys().map(|key| key.namespace.clone()).collect();
     let only = (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect());
     let survey =
@@ -61,6 +64,8 @@ pub(super) async fn survey(client: &Client, what: What<'_>) -> Result<Vec<Event>
         found.iter().filter_map(seen).collect()
     } else {
         let found = found.iter().filter_map(|live| Some((seen(live)?.0, live))).collect();
+        let whose = |file: &Value| key(file, namespaces, client.default_namespace());
+        super::refuse(&standing(files, whose, &found)?)?;
         overlaid(&found, wanted)
     };
     let secrets = survey.secrets(&resources).await?;
@@ -165,21 +170,44 @@ impl Survey<'_> {
     }
 }
 
-/// The resources of files, by key. One that names no namespace gets the one that the user named, or that of the context.
+/// The resources of files, by key.
 fn requested(objects: &[Value], namespaces: &[String], of_context: &str) -> Result<BTreeMap<Key, Value>> {
-    let text = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_str).map(str::to_owned);
-    let mut wanted = BTreeMap::new();
-    for object in objects {
-        let name = text(object, "/metadata/name").context("a Memcached in a file has no metadata.name")?;
-        let namespace = match (text(object, "/metadata/namespace"), namespaces) {
-            (Some(namespace), _) => namespace,
-            (None, []) => of_context.to_owned(),
-            (None, [namespace]) => namespace.clone(),
-            (None, _) => bail!("Memcached {name} in a file names no namespace: give --namespace once"),
-        };
-        wanted.insert(Key { namespace, name }, object.clone());
+    objects.iter().map(|object| Ok((key(object, namespaces, of_context)?, object.clone()))).collect()
+}
+
+/// Which resource a file means. One that names no namespace gets the one that the user named, or that of the context.
+fn key(object: &Value, namespaces: &[String], of_context: &str) -> Result<Key> {
+    let text = |at: &str| object.pointer(at).and_then(Value::as_str).map(str::to_owned);
+    let name = text("/metadata/name").context("a Memcached in a file has no metadata.name")?;
+    let namespace = match (text("/metadata/namespace"), namespaces) {
+        (Some(namespace), _) => namespace,
+        (None, []) => of_context.to_owned(),
+        (None, [namespace]) => namespace.clone(),
+        (None, _) => bail!("Memcached {name} in a file names no namespace: give --namespace once"),
+    };
+    Ok(Key { namespace, name })
+}
+
+/// What the API server would refuse in files although it takes what is stored so.
+fn standing<'a>(
+    files: &'a Wanted,
+    whose: impl Fn(&Value) -> Result<Key>,
+    found: &BTreeMap<Key, &DynamicObject>,
+) -> Result<Vec<&'a Finding>> {
+    let mut standing = Vec::new();
+    for finding in &files.findings {
+        let Finding { path, message, resource, .. } = finding;
+        let file = resource.and_then(|at| files.resources.get(at));
+        let live = file.map(&whose).transpose()?.and_then(|key| found.get(&key)?.data.get("spec"));
+        let is_stored = path.as_ref().zip(file.zip(live)).is_some_and(|(path, (file, live))| {
+            let violation = Violation { path: path.clone(), message: message.clone() };
+            stored::is_stored(&violation, file, live)
+        });
+        if !is_stored {
+            standing.push(finding);
+        }
     }
-    Ok(wanted)
+    Ok(standing)
 }
 
 /// The resources as they would be once the files were applied.
@@ -249,6 +277,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::check::Report;
 
     #[rstest]
     #[case(&[], Some("of-context/cache, one/cache"))]
@@ -266,6 +295,32 @@ mod tests {
         let wanted = requested(&objects, &named, "of-context").ok();
         let keys = wanted.map(|wanted| wanted.keys().map(ToString::to_string).collect::<Vec<_>>().join(", "));
         assert_eq!(keys.as_deref(), expected);
+    }
+
+    #[rstest]
+    #[case::of_the_stored_resource("cache", None)]
+    #[case::of_a_new_resource(
+        "other",
+        Some("files.yaml:5:48: Memcached/other: spec.monitoring.serviceMonitor.interval: ")
+    )]
+    fn what_is_stored_so_is_not_refused_in_a_file(#[case] name: &str, #[case] expected: Option<&str>) {
+        let text = format!(
+            "apiVersion: memcached.c5c3.io/v1beta1\nkind: Memcached\nmetadata: {{name: {name}}}\n\
+             spec:\n  monitoring: {{enabled: true, serviceMonitor: {{interval: '30'}}}}\n"
+        );
+        let mut report = Report::default();
+        report.check("files.yaml", &text);
+        let files = Wanted { resources: report.resources, findings: report.findings };
+        let live: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": "cache"},
+            "spec": {"monitoring": {"enabled": true, "serviceMonitor": {"interval": "30"}}},
+        }))
+        .unwrap();
+        let found = [(Key { namespace: "shop".to_owned(), name: "cache".to_owned() }, &live)].into();
+        let standing = standing(&files, |file| key(file, &[], "shop"), &found).unwrap();
+        let said: Vec<_> = standing.iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), usize::from(expected.is_some()), "{said:?}");
+        assert!(said.iter().zip(expected).all(|(said, expected)| said.starts_with(expected)), "{said:?}");
     }
 
     #[rstest]
