@@ -332,6 +332,14 @@ spec:
 }
 
 #[test]
+fn what_is_wrong_with_a_file_is_said_also_where_no_cluster_can_tell_whether_it_is_stored_so() {
+    let output = run(folder().path(), "plan -f bad.json --kubeconfig absent");
+    let said = text(&output.stderr);
+    assert!(said.contains("Memcached/cache: spec.replicas: should be less than or equal to 64"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn the_help_of_every_command_says_what_its_exit_codes_mean() {
     for command in ["run", "crd", "validate", "plan", "preflight", "replay", "exporter", "version"] {
         let help = text(&run(Path::new("."), &format!("{command} --help")).stdout);

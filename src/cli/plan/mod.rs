@@ -140,7 +140,9 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Whole> {
     } = args;
     let wanted = wanted(files)?;
     let (kubeconfig, context) = (kubeconfig.as_deref(), context.as_deref());
-    let client = client::connect_to(&Access { kubeconfig, context, ..Access::default() }).await?;
+    let client = client::connect_to(&Access { kubeconfig, context, ..Access::default() }).await;
+    // Without a cluster nobody knows whether it is stored so.
+    let client = client.inspect_err(|_| wanted.complain())?;
     let of_context = [client.default_namespace().to_owned()];
     let namespaces = match unnamed {
         _ if *all_namespaces => &[],
@@ -201,6 +203,13 @@ struct Wanted {
     resources: Vec<Value>,
     /// What the API server would refuse in them, where it is not stored so.
     findings: Vec<Finding>,
+}
+
+impl Wanted {
+    /// Says on standard error what is wrong.
+    fn complain(&self) {
+        self.findings.iter().for_each(|finding| eprintln!("{finding}"));
+    }
 }
 
 /// Reads the files.
