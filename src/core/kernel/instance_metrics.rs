@@ -16,7 +16,7 @@ pub const TYPES: [Type; 4] = [Type::Ready, Type::Reconciling, Type::Stalled, Typ
 pub struct InstanceMetrics {
     /// Image of memcached and number of pods wanted, of a valid spec.
     pub wanted: Option<(String, i32)>,
-    /// Pods that are ready.
+    /// Pods that are ready, those of a former workload too.
     pub ready: i32,
     /// Revision of the live pod template; `None` where it is not known, as without a workload.
     pub template_revision: Option<u32>,
@@ -42,9 +42,14 @@ pub struct ConditionSample {
 }
 
 impl InstanceMetrics {
-    /// The metrics for a status, and for the image and number of pods of a valid spec.
+    /// The metrics for a status, and for the image and number of pods of a valid spec. The status counts no pod of a former
+    /// workload, but they serve: `former_ready` of them are ready.
     #[must_use]
-    pub fn from_status(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
+    pub fn from_status(
+        status: &MemcachedStatus,
+        wanted: Option<(String, i32)>,
+        former_ready: Option<i32>,
+    ) -> Self {
         let sample = |of: Type| {
             let condition = status.conditions.iter().find(|it| it.type_ == of.as_str())?;
             let reason = Reason::ALL.iter().copied().find(|it| it.as_str() == condition.reason)?;
@@ -52,7 +57,7 @@ impl InstanceMetrics {
         };
         Self {
             wanted,
-            ready: status.ready_replicas,
+            ready: status.ready_replicas.saturating_add(former_ready.unwrap_or_default()),
             template_revision: status.template_revision,
             warnings: status.warnings.iter().map(|it| it.reason.clone()).collect(),
             certificate_not_after: status

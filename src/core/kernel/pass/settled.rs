@@ -46,6 +46,7 @@ pub fn of_valid(
         instance_metrics: InstanceMetrics::from_status(
             status,
             Some((spec.image.clone(), view.replicas_expected(spec))),
+            view.former_ready(),
         ),
     }
 }
@@ -63,7 +64,7 @@ pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
         wake_at: retries_of_children(view).chain(retry_of_status(view)).filter(|at| *at > view.now).min(),
         failure: Some(Category::Invalid),
         unchanged: Vec::new(),
-        instance_metrics: InstanceMetrics::from_status(status, None),
+        instance_metrics: InstanceMetrics::from_status(status, None, view.former_ready()),
     }
 }
 

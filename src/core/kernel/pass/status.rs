@@ -146,7 +146,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         key: &seen.key,
         workload: view.resource.workload(),
         counted: view.counted_workload(),
-        former_ready: view.former_workload().map(|live| live.rollout.as_ref().map_or(0, |it| it.ready)),
+        former_ready: view.former_ready(),
         generation: seen.generation,
         replicas_expected,
         rollout: workload.map(|live| RolloutProgress::new(live, progress)),

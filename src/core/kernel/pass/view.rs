@@ -57,6 +57,12 @@ impl<'a> View<'a> {
         self.former_workload().or_else(|| self.our_workload())
     }
 
+    /// How many pods of that are ready; `None` once it is gone.
+    #[must_use]
+    pub fn former_ready(&self) -> Option<i32> {
+        self.former_workload().map(|live| live.rollout.as_ref().map_or(0, |it| it.ready))
+    }
+
     /// The kind that runs no pods of this resource, or those of before.
     #[must_use]
     pub fn former_kind(&self) -> ChildKind {

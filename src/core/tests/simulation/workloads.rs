@@ -6,6 +6,7 @@ use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::STATEFUL_SET;
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::instance_metrics::InstanceMetrics;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use memcached_operator_core::kernel::request::Request;
 use rstest::rstest;
@@ -140,6 +141,27 @@ fn the_old_pods_stay_while_the_workload_that_takes_their_place_is_being_deleted(
     run(&mut simulation);
     simulation.settle();
     simulation.model.check_converged();
+}
+
+/// The gauge behind the alert that no pod serves.
+#[test]
+fn the_metrics_count_the_old_pods_while_those_of_another_workload_do_not_start() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(1);
+    simulation.settle();
+    simulation.model.edit(NEVER_SERVES);
+    run(&mut simulation);
+    let serving = [ChildKind::Deployment, ChildKind::StatefulSet].map(|it| simulation.model.ready_pods(it));
+    assert_eq!(serving, [3, 0]);
+    assert_eq!(reported(&simulation).ready, 3);
+    assert_eq!(simulation.model.resource().status.ready_replicas, 0, "of the workload that is asked for");
+}
+
+/// What the metrics show.
+fn reported(simulation: &Simulation) -> InstanceMetrics {
+    let resources = &simulation.reconciler.world().resources;
+    resources[simulation.model.resource_key()].reported.clone().unwrap()
 }
 
 /// A StatefulSet of three full pods, and then an edit of its template.
