@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use memcached_operator::kernel::failure::Category;
 use serde::Deserialize;
+use strum::VariantArray as _;
 
 use crate::{expressions, read};
 
@@ -181,6 +183,15 @@ fn every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() {
     }
     assert_eq!(fires, names());
     assert_eq!(is_silent, names());
+}
+
+/// At info the words of a line end with it: it is a field of lines at debug only.
+#[test]
+fn the_command_that_looks_for_failures_in_the_log_names_each_category() {
+    let document = read("docs/alerts.md");
+    let (_, command) = document.split_once(r"'/\((").unwrap();
+    let found: BTreeSet<_> = command.split_once(r")\)/'").unwrap().0.split('|').collect();
+    assert_eq!(found, Category::VARIANTS.iter().map(|it| it.label()).collect());
 }
 
 /// The names in a selector of the series `ALERTS`; the first of its labels is the name.

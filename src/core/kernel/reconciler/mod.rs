@@ -18,10 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
-use super::effect::{Effect, PodQuestion};
+use super::effect::{About, Effect, PodQuestion};
 use super::event::{Event, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
+use super::log_lines;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::observation::{ChildResult, Observation, RolloutCounts};
 use super::pass;
@@ -465,9 +466,10 @@ impl Reconciler {
                 "the pass over Memcached {key} panicked: this is a defect of the operator, please report it"
             ),
         };
-        let before = resource.backoff.as_deref();
-        let backoff =
-            Backoff::from_failure(before, failure, Attempt::default(), &resource.seen.uid, self.now);
+        let (before, uid) = (resource.backoff.as_deref(), &resource.seen.uid);
+        let backoff = Backoff::from_failure(before, failure.clone(), Attempt::default(), uid, self.now);
+        let line = log_lines::of_failure(&failure, before, Some(&backoff));
+        effects.push(Effect::Log { about: About::Resource(key.clone()), line });
         self.queue.set_timer(key, backoff.retry_at);
         resource.backoff = Some(Box::new(backoff));
         effects.push(Effect::Observe(Observation::Reconciled {
@@ -475,5 +477,37 @@ impl Reconciler {
             millis: 0,
             failure: Some(Category::Internal),
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_core::DynamicObject;
+    use serde_json::json;
+
+    use super::*;
+    use crate::kernel::messages::{LogLevel, LogLine};
+    use crate::kernel::seen;
+
+    #[test]
+    fn a_pass_that_panics_is_in_the_log_with_its_resource_and_is_no_news_the_next_time() {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": {"namespace": "n", "name": "x", "uid": "u", "resourceVersion": "1", "generation": 1},
+            "spec": {},
+        }))
+        .unwrap();
+        let resource = seen::resource(&object).unwrap();
+        let key = resource.key.clone();
+        let mut reconciler = Reconciler::new(Settings::default());
+        reconciler.step(Timestamp::UNIX_EPOCH, Event::Resource(Box::new(resource)));
+        let words = "the pass over Memcached n/x panicked: this is a defect of the operator, please report it \
+                     (internal)";
+        for level in [LogLevel::Warn, LogLevel::Debug] {
+            let mut effects = Vec::new();
+            reconciler.back_off_after_panic(&key, &mut effects);
+            let line = LogLine { level, words: words.to_owned() };
+            let told = Effect::Log { about: About::Resource(key.clone()), line };
+            assert!(effects.contains(&told), "{effects:?}");
+        }
     }
 }
