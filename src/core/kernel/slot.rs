@@ -54,6 +54,10 @@ pub struct Slot {
     /// the request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     template_changed_before: bool,
+    /// [`Live::template_content_hash`] of before that change: of what a write of ours puts back as a whole there is nothing to
+    /// tell. Boxed, because at rest there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    template_before: Option<Box<u64>>,
     /// Why the last write failed.
     pub backoff: Option<Box<Backoff>>,
     /// Limits how often the changes of other writers are reverted.
@@ -84,6 +88,7 @@ impl Slot {
             altered: _,
             template_changed: _,
             template_changed_before: _,
+            template_before: _,
             backoff: _,
             repairs: _,
         } = self;
@@ -147,6 +152,7 @@ impl Slot {
             altered: _,
             template_changed,
             template_changed_before: _,
+            template_before: _,
             backoff,
             repairs: _,
         } = self;
@@ -258,12 +264,23 @@ impl Slot {
             self.replace(seen, news);
         }
         // The write was made to the version that was known: whoever changed the template since did so after it.
-        self.template_changed &= self.template_changed_before || !is_ours;
+        let may_be_by_others = self.template_changed_before || !is_ours;
+        let now = self.live.as_ref().and_then(|live| live.template_content_hash);
+        let is_put_back = now.is_some() && now == self.template_before.as_deref().copied();
+        if is_put_back || !may_be_by_others {
+            self.forget_template_change();
+        }
+    }
+
+    /// Called when nothing is left to tell of who changed the pod template.
+    pub fn forget_template_change(&mut self) {
+        (self.template_changed, self.template_before) = (false, None);
     }
 
     /// Called when another operator may have led: of what was written meanwhile its status tells.
     pub fn recall(&mut self) {
-        (self.altered, self.template_changed, self.repairs) = (None, false, RepairLimiter::default());
+        (self.altered, self.repairs) = (None, RepairLimiter::default());
+        self.forget_template_change();
     }
 
     /// Stores the fields that the API server changed in an apply. In a NetworkPolicy no change is accepted, because the
@@ -299,7 +316,11 @@ impl Slot {
             Some(before) => Live::from(seen).after(&before),
             None => Live::from(seen),
         };
-        self.template_changed |= hash_before.is_some_and(|before| before != live.template_content_hash);
+        if let Some(before) = hash_before.filter(|before| *before != live.template_content_hash)
+            && !self.template_changed
+        {
+            (self.template_changed, self.template_before) = (true, before.map(Box::new));
+        }
         let live = self.live.insert(live);
         self.recheck.take_if(|_| live.in_sight);
     }

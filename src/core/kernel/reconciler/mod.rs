@@ -434,7 +434,7 @@ impl Reconciler {
         }
         let workload = resource.workload();
         if resource.slot(workload).template_changed {
-            resource.slot_mut(workload).template_changed = false;
+            resource.slot_mut(workload).forget_template_change();
         }
         if settled.unchanged.contains(&workload) {
             resource.spec_before_edit = None;

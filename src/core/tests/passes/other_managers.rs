@@ -158,7 +158,7 @@ fn slot(world: &mut World) -> &mut Slot {
 
 /// As the pass does that finds nothing to do.
 fn settle(world: &mut World) {
-    slot(world).template_changed = false;
+    slot(world).forget_template_change();
 }
 
 /// We write the Deployment, and this is what comes of it. The watch may tell of that before the answer.

@@ -75,6 +75,21 @@ fn what_one_hand_adds_is_told_of_though_what_it_changed_of_ours_is_put_back() {
     assert_eq!(simulation.said, ["RolloutStarted", "MemcachedReady"]);
 }
 
+/// The network is theirs since before, and stays: nobody touches it again.
+#[test]
+fn what_is_put_back_as_a_whole_is_no_news_of_what_the_same_hand_set_before() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.patch_image_and_network();
+    simulation.settle();
+    simulation.said.clear();
+    simulation.model.patch_image();
+    simulation.settle();
+    assert_eq!(simulation.said.iter().filter(|it| *it == "PodsReplacedByOthers").count(), 0);
+    assert_eq!(simulation.said.iter().filter(|it| *it == "RolloutStarted").count(), 1);
+}
+
 #[test]
 fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger_change() {
     let mut simulation = Simulation::new();

@@ -1,5 +1,6 @@
 //! What somebody else does at the places of the children: takes our labels off, and puts objects of their own there.
 
+use jiff::SignedDuration;
 use memcached_operator_core::kernel::desired::meta::MANAGED_BY_LABEL;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::field_managers::OtherManager;
@@ -69,6 +70,18 @@ impl Model {
             });
             let fields = vec!["spec.template.spec.hostNetwork".to_owned()];
             child.managers = vec![OtherManager { name: "kubectl-patch".to_owned(), time, fields }];
+        });
+    }
+
+    /// Later the same hand changes the image only.
+    pub(crate) fn patch_image(&mut self) {
+        self.change_own(ChildKind::Deployment, |child| {
+            child.content.edit(|it| {
+                it["spec"]["template"]["spec"]["containers"][0]["image"] = json!("elsewhere again");
+            });
+            for manager in &mut child.managers {
+                manager.time = manager.time.map(|time| time + SignedDuration::from_mins(1));
+            }
         });
     }
 
