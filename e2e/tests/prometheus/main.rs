@@ -104,6 +104,7 @@ fn promtool_finds_nothing_wrong_with_the_operators_metrics() -> Result<()> {
         resource: Key { namespace: "shop".into(), name: "sessions".into() },
         instance_metrics: InstanceMetrics {
             wanted: Some(("a\"b\\c".into(), 3)),
+            wanted_all_the_same: None,
             ready: 2,
             template_revision: Some(1),
             certificate_not_after: Some(Timestamp::UNIX_EPOCH),

@@ -16,6 +16,9 @@ pub const TYPES: [Type; 4] = [Type::Ready, Type::Reconciling, Type::Stalled, Typ
 pub struct InstanceMetrics {
     /// Image of memcached and number of pods wanted, of a valid spec.
     pub wanted: Option<(String, i32)>,
+    /// Number of pods wanted although the spec is invalid; `None` where it is valid, and without a workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted_all_the_same: Option<i32>,
     /// Pods that are ready, those of a former workload too.
     pub ready: i32,
     /// Revision of the live pod template; `None` where it is not known, as without a workload.
@@ -57,6 +60,7 @@ impl InstanceMetrics {
         };
         Self {
             wanted,
+            wanted_all_the_same: None,
             ready: status.ready_replicas.saturating_add(former_ready.unwrap_or_default()),
             template_revision: status.template_revision,
             warnings: status.warnings.iter().map(|it| it.reason.clone()).collect(),
@@ -67,5 +71,11 @@ impl InstanceMetrics {
                 .min(),
             conditions: TYPES.into_iter().filter_map(sample).collect(),
         }
+    }
+
+    /// Number of pods wanted; `None` under an invalid spec without a workload.
+    #[must_use]
+    pub fn pods_wanted(&self) -> Option<i32> {
+        self.wanted.as_ref().map(|(_, pods)| *pods).or(self.wanted_all_the_same)
     }
 }

@@ -104,7 +104,7 @@ const FAMILIES: [(Metric, Write); 8] = [
         }
     }),
     (names::INSTANCE_REPLICAS_DESIRED, |series, it| {
-        if let Some((_, pods)) = it.instance_metrics.wanted {
+        if let Some(pods) = it.instance_metrics.pods_wanted() {
             series.write(&[], pods.into());
         }
     }),

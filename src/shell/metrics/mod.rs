@@ -346,6 +346,7 @@ mod tests {
     fn instance(image: &str) -> Observation {
         let instance_metrics = InstanceMetrics {
             wanted: Some((image.into(), 3)),
+            wanted_all_the_same: None,
             ready: 2,
             template_revision: Some(1),
             certificate_not_after: Timestamp::from_second(1_800_000_000).ok(),
@@ -433,10 +434,11 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_whose_spec_is_invalid_wants_nothing_that_could_be_shown() {
+    fn of_a_resource_whose_spec_is_invalid_no_image_is_shown_and_the_pods_where_any_are_wanted() {
         let metrics = leading();
         let stalled = ConditionSample { of: Type::Stalled, holds: true, reason: Reason::InvalidSpec };
         let instance_metrics = InstanceMetrics { conditions: vec![stalled], ..InstanceMetrics::default() };
+        let running = InstanceMetrics { wanted_all_the_same: Some(2), ready: 1, ..instance_metrics.clone() };
         metrics.observe(Observation::Instance { resource: sessions(), instance_metrics });
 
         assert_eq!(
@@ -444,6 +446,14 @@ mod tests {
             [
                 r#"memcached_operator_instance_condition{namespace="shop",name="sessions",type="Stalled",reason="InvalidSpec"} 1"#,
                 r#"memcached_operator_instance_replicas_ready{namespace="shop",name="sessions"} 0"#,
+            ]
+        );
+        metrics.observe(Observation::Instance { resource: sessions(), instance_metrics: running });
+        assert_eq!(
+            lines_about(&metrics, "replicas"),
+            [
+                r#"memcached_operator_instance_replicas_desired{namespace="shop",name="sessions"} 2"#,
+                r#"memcached_operator_instance_replicas_ready{namespace="shop",name="sessions"} 1"#,
             ]
         );
     }

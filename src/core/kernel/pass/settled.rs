@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::action::{Action, Planned};
 use super::mounted_secrets::MountedSecrets;
 use super::outcome::Settled;
-use super::status::ComputedStatus;
+use super::status::{ComputedStatus, replicas_of_invalid};
 use super::view::View;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::desired::secrets;
@@ -57,14 +57,18 @@ fn pods_are_given_up_at(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
     rollout.filter(|rollout| is_rolling(rollout)).map(|_| view.pods_are_given_up_at()).into_iter().flatten()
 }
 
-/// What a pass leaves of a resource whose spec cannot be built from.
+/// What a pass leaves of a resource whose spec cannot be built from. Its pods serve on, and are missed when they do not.
 #[must_use]
 pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
+    let runs = view.our_workload().or_else(|| view.former_workload()).is_some();
     Settled {
         wake_at: retries_of_children(view).chain(retry_of_status(view)).filter(|at| *at > view.now).min(),
         failure: Some(Category::Invalid),
         unchanged: Vec::new(),
-        instance_metrics: InstanceMetrics::from_status(status, None, view.former_ready()),
+        instance_metrics: InstanceMetrics {
+            wanted_all_the_same: runs.then(|| replicas_of_invalid(view)),
+            ..InstanceMetrics::from_status(status, None, view.former_ready())
+        },
     }
 }
 

@@ -158,6 +158,19 @@ fn the_metrics_count_the_old_pods_while_those_of_another_workload_do_not_start()
     assert_eq!(simulation.model.resource().status.ready_replicas, 0, "of the workload that is asked for");
 }
 
+/// An alert compares the pods that are wanted with those that are ready, and knows of none that are wanted where none are shown.
+#[test]
+fn the_metrics_show_how_many_pods_a_running_cache_wants_also_under_an_invalid_spec() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(1);
+    simulation.settle();
+    simulation.model.break_rule(true);
+    simulation.settle();
+    let shown = reported(&simulation);
+    assert_eq!((shown.pods_wanted(), shown.ready, shown.wanted), (Some(3), 3, None));
+}
+
 /// What the metrics show.
 fn reported(simulation: &Simulation) -> InstanceMetrics {
     let resources = &simulation.reconciler.world().resources;
