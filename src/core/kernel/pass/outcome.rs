@@ -67,6 +67,8 @@ pub struct Settled {
     pub wake_at: Option<Timestamp>,
     /// The failure that keeps the resource from its desired state.
     pub failure: Option<Category>,
+    /// Whether a child or a Secret fails, and not only the status or the deletion of a pod.
+    pub children_fail: bool,
     /// Children that are as desired.
     pub unchanged: Vec<ChildKind>,
     /// What the metrics show of the resource.

@@ -23,7 +23,7 @@ pub fn of_valid(
     spec: &Validated,
     mounted_secrets: &MountedSecrets,
     planned: &[Planned],
-    ComputedStatus { status, changes_at }: &ComputedStatus,
+    ComputedStatus { status, changes_at, pod_failure }: &ComputedStatus,
 ) -> Settled {
     let repairs = planned
         .iter()
@@ -39,9 +39,11 @@ pub fn of_valid(
     let of_pods = of_pods.into_iter().chain(pods_are_given_up_at(view));
     let times =
         retries.chain(rechecks).chain(of_pods).chain(retry_of_status(view)).chain(repairs).chain(*changes_at);
+    let of_children = failure(mounted_secrets, planned);
     Settled {
         wake_at: times.filter(|at| *at > view.now).min(),
-        failure: failure(mounted_secrets, planned),
+        failure: of_children.or(*pod_failure).or_else(|| view.status_failure(status)),
+        children_fail: of_children.is_some(),
         unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
         instance_metrics: InstanceMetrics::from_status(
             status,
@@ -64,6 +66,7 @@ pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
     Settled {
         wake_at: retries_of_children(view).chain(retry_of_status(view)).filter(|at| *at > view.now).min(),
         failure: Some(Category::Invalid),
+        children_fail: true,
         unchanged: Vec::new(),
         instance_metrics: InstanceMetrics {
             wanted_all_the_same: runs.then(|| replicas_of_invalid(view)),
@@ -72,7 +75,7 @@ pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
     }
 }
 
-/// The category of the failure, for the metrics.
+/// The category of the failure of a child or a Secret, for the metrics.
 fn failure(mounted_secrets: &MountedSecrets, planned: &[Planned]) -> Option<Category> {
     let of_child = planned.iter().find_map(|it| match &it.action {
         Action::BackOff(failure) | Action::Unavailable(Unavailable::Refused(failure)) => {

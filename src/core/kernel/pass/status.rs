@@ -17,6 +17,7 @@ use super::warnings;
 use crate::api::spec::{REPLICAS, Rotation};
 use crate::api::status::OtherFieldManager;
 use crate::api::{MemcachedStatus, Validated};
+use crate::kernel::failure::Category;
 use crate::kernel::field_managers::OtherManager;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
@@ -32,6 +33,8 @@ pub struct ComputedStatus {
     pub status: MemcachedStatus,
     /// When the status changes without an event.
     pub changes_at: Option<Timestamp>,
+    /// Why a pod that has to go could not be deleted.
+    pub pod_failure: Option<Category>,
 }
 
 /// The status of a resource whose spec is valid.
@@ -72,7 +75,9 @@ pub fn of_valid(
     let of_rotation = of_rotation.and_then(BlockingProblem::from_rotation);
     let of_pass = worst_problem(view, mounted_secrets, planned);
     let of_pods = stuck_pods::all(view, mounted_secrets, plan).next().and(view.resource.pod_backoff.as_ref());
-    let of_pods = of_pods.map(|backoff| BlockingProblem::from_failure(&backoff.failure));
+    let of_pods = of_pods.map(|backoff| &backoff.failure);
+    let pod_failure = of_pods.map(|failure| failure.category);
+    let of_pods = of_pods.map(BlockingProblem::from_failure);
     inputs.blocking_problem =
         of_pass.into_iter().chain(of_rotation).chain(of_pods).min_by_key(BlockingProblem::rank);
     // Until the workload carries the new hash, the status keeps the versions that the live hash stands for.
@@ -96,6 +101,7 @@ pub fn of_valid(
     ComputedStatus {
         status: status::status(&inputs, previous),
         changes_at: changes.into_iter().flatten().min(),
+        pod_failure,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::desired::ports::Listening;
 use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
 use crate::kernel::event::SeenPod;
+use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
@@ -271,10 +272,21 @@ impl<'a> View<'a> {
     /// the backoff.
     #[must_use]
     pub fn status_differs(&self, wanted: &MemcachedStatus) -> bool {
+        self.lacks_status(wanted) && !self.holds_status()
+    }
+
+    /// Why the last write of the status failed, while it still has to be written.
+    #[must_use]
+    pub fn status_failure(&self, wanted: &MemcachedStatus) -> Option<Category> {
+        let backoff = self.resource.backoff.as_ref().filter(|_| self.holds_status())?;
+        self.lacks_status(wanted).then_some(backoff.failure.category)
+    }
+
+    fn lacks_status(&self, wanted: &MemcachedStatus) -> bool {
         let stored = &self.resource.seen.status;
         let unstorable =
             self.resource.unstorable.as_deref().is_some_and(|it| it.sent == *wanted && it.stored == *stored);
-        wanted != stored && !unstorable && !self.holds_status()
+        wanted != stored && !unstorable
     }
 
     /// Whether the backoff of the status has yet to end.

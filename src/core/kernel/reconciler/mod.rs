@@ -425,8 +425,8 @@ impl Reconciler {
         let since = self.active_passes.end(key).unwrap_or(self.now);
         let Some((settled, resource)) = settled.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, settled.wake_at);
-        resource.may_be_unfinished &= settled.failure.is_some();
-        resource.former_may_stand &= settled.failure.is_some();
+        resource.may_be_unfinished &= settled.children_fail;
+        resource.former_may_stand &= settled.children_fail;
         for kind in &settled.unchanged {
             // The child is as desired without that write: the next conflict is a first one again.
             let resolved = |backoff: &mut Box<Backoff>| backoff.failure.category == Category::Conflict;

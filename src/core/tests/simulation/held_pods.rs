@@ -214,7 +214,7 @@ fn named_pods_that_were_never_made_get_the_template_that_is_not_refused(#[case] 
 }
 
 /// Until nothing happens but by time; whatever the operator asks for with these words is refused.
-fn run_without(simulation: &mut Simulation, refused: &str) {
+pub(crate) fn run_without(simulation: &mut Simulation, refused: &str) {
     loop {
         simulation.hear();
         let names = simulation.requests.iter().map(request_of);

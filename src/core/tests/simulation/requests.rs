@@ -7,6 +7,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use serde_json::json;
 
+use crate::held_pods::run_without;
 use crate::model::{BARRED, Cluster, NAME, NAMED};
 use crate::simulation::{Simulation, request_name};
 use crate::workloads::pass;
@@ -227,4 +228,18 @@ fn a_field_that_comes_back_in_the_place_of_ours_is_taken_away_once_and_a_refusal
     simulation.model.change_spec(|spec| spec.image = Some("memcached:1.6.38".to_owned()));
     simulation.settle();
     simulation.model.check_converged();
+}
+
+/// No condition can tell of it.
+#[test]
+fn a_status_that_is_refused_counts_as_a_failure_until_it_is_written() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.edit(1);
+    run_without(&mut simulation, "status");
+    assert_eq!(simulation.failure, Some(Category::Forbidden));
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!(simulation.failure, None);
 }

@@ -58,6 +58,8 @@ pub(crate) struct Simulation {
     /// Whether a workload was applied last that had been compared with something else and is not kept, and that could not be
     /// read either: what the apply changes is not known.
     pub(crate) workload_was_unreadable: bool,
+    /// What the resource came to rest with last, as the metrics count it.
+    pub(crate) failure: Option<Category>,
     /// Rollouts that the metrics count.
     pub(crate) counted: usize,
     /// What the Events say of rollouts.
@@ -91,6 +93,7 @@ impl Simulation {
             said: Vec::new(),
             requested: Vec::new(),
             workload_was_unreadable: false,
+            failure: None,
             counted: 0,
             told: Vec::new(),
             claims: BTreeSet::new(),
@@ -202,6 +205,7 @@ impl Simulation {
                 }
                 Effect::Observe(Observation::SecretRotation(result)) => self.rotations.push(result),
                 Effect::Observe(Observation::RolloutStarted { .. }) => self.counted += 1,
+                Effect::Observe(Observation::Reconciled { failure, .. }) => self.failure = failure,
                 Effect::RelistAll => {
                     assert!(self.model.history > 0, "versions did not go back");
                     self.relists += 1;

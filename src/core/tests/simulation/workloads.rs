@@ -279,9 +279,11 @@ fn deletions_of_pods_that_are_refused_for_good_are_sent_again_after_five_minutes
     }
     pass(&mut simulation, 290);
     assert_eq!(simulation.requested.iter().filter(|it| *it == "delete Pod").count(), 0);
+    assert_eq!(simulation.failure, Some(Category::Invalid), "the metrics count it");
     pass(&mut simulation, 20);
     run(&mut simulation);
     simulation.model.check_converged();
+    assert_eq!(simulation.failure, None);
 }
 
 fn is_deletion_of_pod(effect: &Effect) -> bool {
