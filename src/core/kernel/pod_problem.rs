@@ -26,8 +26,10 @@ pub fn of_pod(pod: &Pod) -> Option<String> {
         let condition = conditions().find(|it| it.type_ == "PodScheduled" && it.status == "False")?;
         Some(cannot_be_scheduled(condition.message.as_deref().or(condition.reason.as_deref())?))
     };
-    let of_init = status.init_container_statuses.iter().flatten().find_map(of_init_container);
-    // The kubelet sorts them by name. One that is ready is not why the pod is not, whatever became of it once.
+    // The kubelet sorts them by name. One that is ready is not why the pod is not, whatever became of it once: a sidecar among the
+    // init containers neither.
+    let of_init =
+        status.init_container_statuses.iter().flatten().filter(|it| !it.ready).find_map(of_init_container);
     let of_container =
         || status.container_statuses.iter().flatten().filter(|it| !it.ready).find_map(of_container);
     of_init.or_else(of_container).or_else(unscheduled)
@@ -135,8 +137,12 @@ mod tests {
         let pull = "container memcached cannot pull m: not found";
         assert_eq!(of(json!([exporter(true), memcached])).as_deref(), Some(pull));
         assert_eq!(of(json!([exporter(true)])), None, "the node is away: no container is why");
+        let beside =
+            |sidecar: Value| json!({"initContainerStatuses": [sidecar], "containerStatuses": [memcached]});
+        assert_eq!(of_pod(&pod(&beside(exporter(true)))).as_deref(), Some(pull));
         let crash = "container exporter last ended with OOMKilled (exit code 137)";
         assert_eq!(of(json!([exporter(false)])).as_deref(), Some(crash));
+        assert_eq!(of_pod(&pod(&beside(exporter(false)))).as_deref(), Some(crash));
         let evicted = json!({"phase": "Failed", "reason": "Evicted", "containerStatuses": [exporter(false)]});
         assert_eq!(of_pod(&pod(&evicted)), None);
     }
