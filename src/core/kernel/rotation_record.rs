@@ -97,6 +97,10 @@ pub fn next(
     let unknown = || SecretRotation { used_hash: used_hash.to_owned(), ..SecretRotation::default() };
     let mut record = record.cloned().unwrap_or_else(unknown);
     record.until_restart.take_if(|it| it.pod_template != inputs.pod_template);
+    // A start in the future, of a leader whose clock is ahead, would put off what is told.
+    for Time(since) in [&mut record.since, &mut record.unreachable_since].into_iter().flatten() {
+        *since = inputs.now.min(*since);
+    }
     match record.wanted_hash.as_deref() {
         None if record.used_hash == inputs.wanted => record,
         Some(wanted) if wanted == inputs.wanted => match answers {
@@ -284,4 +288,35 @@ pub fn result(before: Option<&SecretRotation>, now: Option<&SecretRotation>) -> 
         Some(_) => RotationResult::RestartNeeded,
         None => RotationResult::Taken,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock of the leader before is an hour ahead.
+    #[test]
+    fn a_silent_agent_is_told_of_in_time_whatever_the_clock_of_the_leader_before_says() {
+        let inputs = |minutes| RotationInputs {
+            now: Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes),
+            wanted: "new",
+            carried: Some("old"),
+            changed: Vec::new(),
+            mounted: Vec::new(),
+            pod_template: String::new(),
+        };
+        let ahead = SecretRotation {
+            used_hash: "old".to_owned(),
+            wanted_hash: Some("new".to_owned()),
+            since: inputs(60).now(),
+            unreachable_since: inputs(60).now(),
+            ..SecretRotation::default()
+        };
+        let says = AgentSays::Unreachable { reason: "no answer".to_owned() };
+        let silent = [PodAnswer { pod: "x-0".into(), says }];
+        let seen = next(Some(&ahead), &inputs(0), Some(&silent));
+        assert_eq!((&seen.since, &seen.unreachable_since), (&inputs(0).now(), &inputs(0).now()));
+        let told = next(Some(&seen), &inputs(3), Some(&silent));
+        assert_eq!(told.problem.unwrap().reason, "AgentUnreachable");
+    }
 }
