@@ -87,14 +87,14 @@ pub fn of_valid(
         inputs.secrets.clone_from(&mounted_secrets.versions);
     }
     inputs.secrets = secret_content::recorded(&inputs.secrets, &mounted_secrets.invalid);
-    inputs.warnings = warnings::of_pods(view.now, spec, mounted_secrets);
+    inputs.warnings = warnings::of_status(view.now, spec, mounted_secrets, &inputs.secrets);
     inputs.warnings.extend(warnings::of_autoscaler(view));
     inputs.warnings.extend(inputs.rotation.as_ref().and_then(warnings::of_rotation));
     inputs.warnings.sort();
     let previous = &view.resource.seen.status;
     let changes = [
         status::next_change(&inputs, previous),
-        warnings::next_change(view.now, mounted_secrets),
+        warnings::next_change(view.now, mounted_secrets.versions.iter().chain(&inputs.secrets)),
         warnings::autoscaler_next_change(view),
         warmth_ends,
     ];

@@ -66,6 +66,26 @@ pub fn of_pods(now: Timestamp, spec: &Validated, mounted_secrets: &MountedSecret
     all
 }
 
+/// The warnings of the status, one of each reason: those about the pods of a spec, and of the end of a certificate that the pods
+/// carry although its Secret has another by now, as while they are paused or wait for their turn. That comes first.
+#[must_use]
+pub fn of_status(
+    now: Timestamp,
+    spec: &Validated,
+    mounted_secrets: &MountedSecrets,
+    carried: &[SecretVersion],
+) -> Vec<Warning> {
+    let same = |one: &SecretVersion, other: &SecretVersion| {
+        (&one.name, &one.uid, &one.resource_version) == (&other.name, &other.uid, &other.resource_version)
+    };
+    let is_former = |it: &&SecretVersion| !mounted_secrets.versions.iter().any(|other| same(it, other));
+    let of_former = carried.iter().filter(is_former).filter_map(|version| of_former_end(now, version));
+    let mut all: Vec<Warning> = of_former.chain(of_pods(now, spec, mounted_secrets)).collect();
+    all.sort_by(|one, other| one.reason.cmp(&other.reason));
+    all.dedup_by(|one, other| one.reason == other.reason);
+    all
+}
+
 /// Warnings as Kubernetes Events.
 #[must_use]
 pub fn kube_events(warnings: Vec<Warning>) -> Vec<KubeEvent> {
@@ -74,10 +94,13 @@ pub fn kube_events(warnings: Vec<Warning>) -> Vec<KubeEvent> {
     warnings.into_iter().map(kube_event).collect()
 }
 
-/// When the warnings change although nothing else does.
+/// When the warnings about these versions change although nothing else does.
 #[must_use]
-pub fn next_change(now: Timestamp, mounted_secrets: &MountedSecrets) -> Option<Timestamp> {
-    let ends = mounted_secrets.versions.iter().filter_map(end);
+pub fn next_change<'a>(
+    now: Timestamp,
+    versions: impl IntoIterator<Item = &'a SecretVersion>,
+) -> Option<Timestamp> {
+    let ends = versions.into_iter().filter_map(end);
     let times = ends.flat_map(|end| [end.checked_sub(SOON).ok(), Some(end)]).flatten();
     times.filter(|at| *at > now).min()
 }
@@ -100,18 +123,52 @@ fn matters(spec: &Validated, finding: SecretFinding) -> bool {
 }
 
 fn of_end(now: Timestamp, version: &SecretVersion) -> Option<Warning> {
-    let end = end(version)?;
     let name = &version.name;
+    ending(
+        now,
+        version,
+        |end| format!("Secret {name}: its certificate ended at {end}: connections with TLS fail; renew it"),
+        |end| {
+            format!(
+                "Secret {name}: its certificate ends at {end}, and then connections with TLS fail: renew it"
+            )
+        },
+    )
+}
+
+fn of_former_end(now: Timestamp, version: &SecretVersion) -> Option<Warning> {
+    let name = &version.name;
+    ending(
+        now,
+        version,
+        |end| {
+            format!(
+                "Secret {name}: the pods have its certificate of before, which ended at {end}: connections with TLS \
+                 fail; the conditions say what the next one waits for"
+            )
+        },
+        |end| {
+            format!(
+                "Secret {name}: the pods have its certificate of before, which ends at {end}, and then connections \
+                 with TLS fail: the conditions say what the next one waits for"
+            )
+        },
+    )
+}
+
+/// The warning of a certificate that has ended, or that does soon, in these words.
+fn ending(
+    now: Timestamp,
+    version: &SecretVersion,
+    ended: impl Fn(Timestamp) -> String,
+    ends: impl Fn(Timestamp) -> String,
+) -> Option<Warning> {
+    let end = end(version)?;
     let is_soon = end.checked_sub(SOON).is_ok_and(|soon| soon <= now);
     if end <= now {
-        let message =
-            format!("Secret {name}: its certificate ended at {end}: connections with TLS fail; renew it");
-        Some(Warning { reason: "CertificateExpired".to_owned(), message })
+        Some(Warning { reason: "CertificateExpired".to_owned(), message: ended(end) })
     } else if is_soon {
-        let message = format!(
-            "Secret {name}: its certificate ends at {end}, and then connections with TLS fail: renew it"
-        );
-        Some(Warning { reason: "CertificateExpiresSoon".to_owned(), message })
+        Some(Warning { reason: "CertificateExpiresSoon".to_owned(), message: ends(end) })
     } else {
         None
     }
@@ -150,7 +207,49 @@ mod tests {
         };
         let said = of_pods(now, &Validated::default(), &holding(version.clone()));
         assert_eq!(said.iter().map(|it| it.reason.as_str()).collect::<Vec<_>>(), reasons);
-        assert_eq!(next_change(now, &holding(version)), changes_in.map(after));
+        assert_eq!(next_change(now, [&version]), changes_in.map(after));
+    }
+
+    /// The Secret has the next one, which ends a year later.
+    #[rstest]
+    #[case::far(15 * DAY, &[])]
+    #[case::soon(14 * DAY, &["CertificateExpiresSoon"])]
+    #[case::over(0, &["CertificateExpired"])]
+    fn a_certificate_that_pods_still_have_is_warned_of_until_they_have_the_next_one(
+        #[case] left: i64,
+        #[case] reasons: &[&str],
+    ) {
+        let now = Timestamp::UNIX_EPOCH;
+        let version = |number: &str, left| SecretVersion {
+            name: "tls".into(),
+            resource_version: number.into(),
+            certificate_not_after: Some(Time(now + SignedDuration::from_secs(left))),
+            ..SecretVersion::default()
+        };
+        let (carried, next) = (version("7", left), version("8", 365 * DAY));
+        let said = |carried: &SecretVersion| {
+            of_status(now, &Validated::default(), &holding(next.clone()), std::slice::from_ref(carried))
+        };
+        let warnings = said(&carried);
+        assert_eq!(warnings.iter().map(|it| it.reason.as_str()).collect::<Vec<_>>(), reasons);
+        let words = "Secret tls: the pods have its certificate of before, which end";
+        assert!(warnings.iter().all(|it| it.message.starts_with(words)), "{warnings:?}");
+        assert_eq!(said(&next), []);
+    }
+
+    /// There is one warning of each reason: that of what the pods show is worse.
+    #[test]
+    fn of_two_certificates_that_end_soon_that_of_the_pods_is_told() {
+        let now = Timestamp::UNIX_EPOCH;
+        let version = |number: &str, left| SecretVersion {
+            name: "tls".into(),
+            resource_version: number.into(),
+            certificate_not_after: Some(Time(now + SignedDuration::from_secs(left))),
+            ..SecretVersion::default()
+        };
+        let said = of_status(now, &Validated::default(), &holding(version("8", 2)), &[version("7", 1)]);
+        let [Warning { message, .. }] = &said[..] else { panic!("{said:?}") };
+        assert!(message.contains("certificate of before"), "{message}");
     }
 
     #[rstest]

@@ -1,8 +1,9 @@
 //! What is read of Secrets, and the Kubernetes Events that warn of what stands in one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::status::SecretVersion;
 use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::event::SecretContent;
@@ -10,7 +11,7 @@ use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::live::template_content_hash;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion, Uid};
-use memcached_operator_core::kernel::request::{ChildWrite, Request};
+use memcached_operator_core::kernel::request::{ChildWrite, Request, StatusWrite};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use memcached_operator_core::kernel::world::World;
 use rstest::rstest;
@@ -175,4 +176,42 @@ fn a_hash_that_seems_to_be_ours_replaces_no_pod_while_its_secret_cannot_be_read(
             assert_eq!(template_content_hash(applied), before, "{applied:#}");
         }
     }
+}
+
+/// The Secret has the next certificate, and the pods get it when the pause ends.
+#[test]
+fn the_end_of_the_certificate_that_pods_have_is_in_the_status_while_the_next_one_waits_for_a_pause() {
+    let mut spec = tls(false);
+    spec["paused"] = json!(true);
+    let deployment = complete(deployment_with_secrets(&spec, "started with"), 1);
+    let mut world = world(&spec, vec![service(&spec), deployment]);
+    let (uid, resource_version) = (Uid::from("s"), ResourceVersion::from("8"));
+    let secret = world.secrets.values_mut().next().unwrap();
+    secret.presence = Presence::Present(uid.clone(), resource_version.clone());
+    let keys = ["tls.crt", "tls.key"].map(str::to_owned);
+    secret.content = Some(SecretContent {
+        uid,
+        resource_version,
+        requested: keys.to_vec(),
+        digests: keys.clone().map(|key| (key, "digest".to_owned())).into(),
+        findings: BTreeSet::new(),
+        not_after: BTreeMap::new(),
+    });
+    let status = &mut world.resources.values_mut().next().unwrap().seen.status;
+    let reached = json!({"observedGeneration": 1, "reconciledGeneration": 1, "templateGeneration": 1});
+    *status = serde_json::from_value(reached).unwrap();
+    status.secrets = vec![SecretVersion {
+        name: "tls".to_owned(),
+        uid: "s".to_owned(),
+        resource_version: "7".to_owned(),
+        keys: keys.to_vec(),
+        certificate_not_after: Some(Time(Timestamp::UNIX_EPOCH)),
+        ..SecretVersion::default()
+    }];
+    let status = run(&world).requests.into_iter().find_map(|request| match request {
+        Request::WriteStatus(StatusWrite { status, .. }) => Some(status),
+        _ => None,
+    });
+    let warnings = status.unwrap().warnings;
+    assert_eq!(warnings.iter().map(|it| it.reason.as_str()).collect::<Vec<_>>(), ["CertificateExpired"]);
 }
