@@ -38,6 +38,11 @@ impl Instances {
         self.rollouts.remove(resource);
     }
 
+    /// Forgets all but what was counted.
+    pub(super) fn forget_metrics(&mut self) {
+        self.metrics.clear();
+    }
+
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = (&Key, &InstanceMetrics)> {
         self.metrics.iter()

@@ -166,9 +166,12 @@ impl Metrics {
         self.api_request_duration.with_label_values(&[verb.label()]).observe(taken.as_secs_f64());
     }
 
-    /// Records whether this process leads.
+    /// Records whether this process leads. What it showed of resources is of then: who leads again tells of each anew.
     pub fn leading(&self, leading: bool) {
         self.leader.set(i64::from(leading));
+        if !leading {
+            self.instances().forget_metrics();
+        }
     }
 
     /// A list or watch failed.
@@ -465,6 +468,8 @@ mod tests {
         metrics.leading(false);
         assert_eq!(all_lines_about(&metrics, "sessions"), Vec::<String>::new());
         metrics.leading(true);
+        assert_eq!(lines_about(&metrics, "sessions"), [""; 0], "what was so then may be so no more");
+        metrics.observe(instance("memcached:1.6"));
         assert_eq!(lines_about(&metrics, "sessions").len(), 8);
     }
 
