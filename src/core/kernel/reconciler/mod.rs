@@ -423,7 +423,12 @@ impl Reconciler {
 
     fn settle(&mut self, key: &Key, settled: Option<Settled>, effects: &mut Vec<Effect>) {
         let since = self.active_passes.end(key).unwrap_or(self.now);
-        let Some((settled, resource)) = settled.zip(self.world.resources.get_mut(key)) else { return };
+        let Some(resource) = self.world.resources.get_mut(key) else { return };
+        // It may stay for long, as a foreground deletion with a pod on a dead node, and nobody looks at it any more.
+        if resource.seen.deleting && resource.reported.take().is_some() {
+            effects.push(Effect::Observe(Observation::InstanceGone(key.clone())));
+        }
+        let Some(settled) = settled else { return };
         self.queue.set_timer(key, settled.wake_at);
         resource.may_be_unfinished &= settled.children_fail;
         resource.former_may_stand &= settled.children_fail;
@@ -486,11 +491,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::kernel::instance_metrics::InstanceMetrics;
     use crate::kernel::messages::{LogLevel, LogLine};
     use crate::kernel::seen;
 
-    #[test]
-    fn a_pass_that_panics_is_in_the_log_with_its_resource_and_is_no_news_the_next_time() {
+    fn with_a_resource() -> (Reconciler, Key) {
         let object: DynamicObject = serde_json::from_value(json!({
             "metadata": {"namespace": "n", "name": "x", "uid": "u", "resourceVersion": "1", "generation": 1},
             "spec": {},
@@ -500,6 +505,24 @@ mod tests {
         let key = resource.key.clone();
         let mut reconciler = Reconciler::new(Settings::default());
         reconciler.step(Timestamp::UNIX_EPOCH, Event::Resource(Box::new(resource)));
+        (reconciler, key)
+    }
+
+    #[test]
+    fn a_resource_that_is_being_deleted_is_gone_from_the_metrics_once() {
+        let (mut reconciler, key) = with_a_resource();
+        let resource = reconciler.world.resources.get_mut(&key).unwrap();
+        resource.seen.deleting = true;
+        resource.reported = Some(InstanceMetrics::default());
+        let mut effects = Vec::new();
+        reconciler.pass(&key, &mut effects);
+        reconciler.pass(&key, &mut effects);
+        assert_eq!(effects, [Effect::Observe(Observation::InstanceGone(key))]);
+    }
+
+    #[test]
+    fn a_pass_that_panics_is_in_the_log_with_its_resource_and_is_no_news_the_next_time() {
+        let (mut reconciler, key) = with_a_resource();
         let words = "the pass over Memcached n/x panicked: this is a defect of the operator, please report it \
                      (internal)";
         for level in [LogLevel::Warn, LogLevel::Debug] {
