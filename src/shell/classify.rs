@@ -132,6 +132,8 @@ pub fn classify(status: &Status) -> Category {
     match status.code {
         400..500 if denied => Category::AdmissionDenied,
         _ if !denied && says(status, Says::WrongType) => Category::Invalid,
+        // The API server gives a reason with these codes. A page of something before it has none, and says nothing of the object.
+        400 | 413 | 422 if status.reason.is_empty() => Category::Transient,
         400 | 413 => Category::Invalid,
         403 => forbidden(status),
         404 => not_found(status),
@@ -307,6 +309,7 @@ mod tests {
         "Request entity too large: limit is 3145728",
         Category::Invalid
     )]
+    #[case::too_large_for_a_proxy(413, "", "<html>Request Entity Too Large</html>", Category::Transient)]
     #[case::a_newer_version(
         409,
         "Conflict",

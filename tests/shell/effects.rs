@@ -422,6 +422,20 @@ async fn an_answer_that_is_no_kubernetes_object_is_a_transient_failure() {
     );
 }
 
+/// What is invalid is never sent again.
+#[tokio::test]
+async fn a_page_of_a_proxy_says_nothing_of_the_object_whatever_its_code() {
+    for (code, page) in [
+        (400, "<html>Bad Request</html>"),
+        (413, "<html>Request Entity Too Large</html>"),
+        (422, r#"{"error": "blocked"}"#),
+    ] {
+        let (client, _) = api(move |_| std::future::ready(answer(code, page)));
+        let Reply::Failed(failure) = execute(&client, &sessions(), &create()).await else { panic!("{code}") };
+        assert_eq!(failure.category, Category::Transient, "{code}: {}", failure.message);
+    }
+}
+
 fn too_late() -> Reply {
     Reply::Failed(Failure {
         category: Category::Transient,

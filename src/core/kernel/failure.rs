@@ -25,7 +25,7 @@ pub enum Category {
     AdmissionDenied,
     /// The namespace is being deleted (403) or gone (404): nothing can be created, and that is fine.
     NamespaceTerminating,
-    /// Network, timeout, 401, 429, 5xx: retry.
+    /// Network, timeout, 401, 429, 5xx, and a page that is no answer of the API server: retry.
     Transient,
     /// A defect of the operator: a pass panicked.
     Internal,
