@@ -5,7 +5,6 @@ use super::action::Action;
 use super::view::View;
 use crate::kernel::backoff::Attempt;
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::field_managers::OtherManager;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
@@ -52,8 +51,9 @@ pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash
     let slot = view.resource.slot(kind);
     slot.repairs.exhausted_until(hash, view.now)?;
     let Key { namespace, name } = &view.resource.seen.key;
-    let managers = slot.live.iter().flat_map(|live| &live.managers);
-    let managers = managers.map(OtherManager::in_words).collect::<Vec<_>>().join(", ");
+    // Without their times, which move with each of their writes: each would be another status.
+    let managers = slot.live.iter().flat_map(|live| &live.managers).map(|it| it.name.as_str());
+    let managers = managers.collect::<Vec<_>>().join(", ");
     let message = format!(
         "somebody keeps changing fields of {} {namespace}/{} that this operator sets, and it puts them back only a \
          few times a minute; other field managers: {managers}",

@@ -7,6 +7,7 @@ use memcached_operator_core::kernel::object::ChildKind;
 
 use crate::model::NAMED;
 use crate::simulation::{Simulation, request_name};
+use crate::workloads::answer_all;
 
 /// Somebody changes a Deployment every second, for a while. Gives how often it was put back.
 pub(crate) fn kept_changing() -> (Simulation, usize) {
@@ -38,6 +39,18 @@ fn who_keeps_changing_a_child_is_named_and_gets_few_answers_a_minute() {
     assert!(reconciling.message.contains("somebody keeps changing fields"), "{}", reconciling.message);
     simulation.settle();
     simulation.model.check_converged();
+}
+
+#[test]
+fn whoever_keeps_changing_a_child_and_writes_it_again_and_again_costs_one_status() {
+    let (mut simulation, _) = kept_changing();
+    simulation.requested.clear();
+    for value in 0..5 {
+        simulation.wait(SignedDuration::from_secs(1));
+        simulation.model.set_label(value);
+        answer_all(&mut simulation);
+    }
+    assert_eq!(simulation.requested, ["status"], "the first one names the manager");
 }
 
 #[test]

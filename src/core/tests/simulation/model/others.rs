@@ -85,6 +85,16 @@ impl Model {
         });
     }
 
+    /// Somebody writes a label of the Deployment that is nobody's else. Their entry says when.
+    pub(crate) fn set_label(&mut self, value: u8) {
+        let time = Some(self.now);
+        self.change_own(ChildKind::Deployment, |child| {
+            child.content.edit(|it| it["metadata"]["labels"]["theirs"] = json!(value.to_string()));
+            let fields = vec!["metadata.labels[theirs]".to_owned()];
+            child.managers = vec![OtherManager { name: "kubectl-label".to_owned(), time, fields }];
+        });
+    }
+
     /// `kubectl rollout restart`: an annotation of the pods that is nobody's else.
     pub(crate) fn restart_pods(&mut self) {
         let time = self.age();

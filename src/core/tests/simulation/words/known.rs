@@ -8,7 +8,6 @@ use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::partition::HELD;
 use memcached_operator_core::kernel::event::Unavailable;
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::known_versions::Presence;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
@@ -226,7 +225,7 @@ impl<'a> Known<'a> {
         ChildKind::ALL.into_iter().any(|kind| {
             let slot = resource.slot(kind);
             let wanted = resource.rendered_hashes.as_ref().and_then(|hashes| hashes.hash(kind));
-            let managers = slot.live.iter().flat_map(|live| &live.managers).map(OtherManager::in_words);
+            let managers = slot.live.iter().flat_map(|live| &live.managers).map(|it| it.name.as_str());
             let said = format!(
                 "somebody keeps changing fields of {} {namespace}/{} that this operator sets, and it puts them back \
                  only a few times a minute; other field managers: {}",
