@@ -52,16 +52,16 @@ impl<'a> View<'a> {
         self.ours(self.former_kind())
     }
 
-    /// What runs the pods that serve: the former workload for as long as it stands, because the pods of the next one come up
-    /// beside it.
-    fn serving_workload(&self) -> Option<&'a Live> {
-        self.former_workload().or_else(|| self.our_workload())
-    }
-
     /// How many pods of that are ready; `None` once it is gone.
     #[must_use]
     pub fn former_ready(&self) -> Option<i32> {
         self.former_workload().map(|live| live.rollout.as_ref().map_or(0, |it| it.ready))
+    }
+
+    /// What runs the pods that serve: the former workload for as long as it stands, because the pods of the next one come up
+    /// beside it.
+    fn serving_workload(&self) -> Option<&'a Live> {
+        self.former_workload().or_else(|| self.our_workload())
     }
 
     /// The kind that runs no pods of this resource, or those of before.
