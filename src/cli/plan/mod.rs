@@ -7,6 +7,7 @@ pub mod forecast;
 mod print;
 mod stored;
 mod survey;
+mod wanted;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,15 +17,14 @@ use kube::Client;
 use serde_json::Value;
 
 use self::forecast::{Forecast, ResourcePlan, Told, When};
-use super::check::{Finding, Report};
+use self::wanted::{Wanted, wanted};
 use super::default_images::Images;
 use super::exit_codes::{CHANGES, PROBLEMS};
-use super::files::{Files, Text};
+use super::files::Files;
 use super::operator_pods::OwnPods;
 use super::output::Output;
 use super::run::AdoptTemplates;
 use super::stdout;
-use crate::api::{GROUP, KIND};
 use crate::kernel::desired::DefaultImages;
 use crate::kernel::event::{Event, Reply, Unavailable};
 use crate::kernel::failure::Category;
@@ -195,57 +195,6 @@ async fn forecast(client: &Client, what: survey::What<'_>, told: Told) -> Result
 fn refusal(event: &Event) -> Option<String> {
     let Event::Unavailable { why: Unavailable::Refused(failure), .. } = event else { return None };
     Some(format!("{}: what would be deleted of them is not known", failure.message))
-}
-
-/// What files hold.
-#[derive(Default)]
-struct Wanted {
-    resources: Vec<Value>,
-    /// What the API server would refuse in them, where it is not stored so.
-    findings: Vec<Finding>,
-}
-
-impl Wanted {
-    /// Says on standard error what is wrong.
-    fn complain(&self) {
-        self.findings.iter().for_each(|finding| eprintln!("{finding}"));
-    }
-}
-
-/// Reads the files.
-///
-/// # Errors
-/// When one cannot be read, or the API server would refuse a resource whatever is stored: nothing would come of it.
-fn wanted(files: &Files) -> Result<Wanted> {
-    let mut report = Report::default();
-    for Text { file, text } in files.read()? {
-        report.check(&file, &text);
-    }
-    let Report { findings, warnings: _, resources, refused: _, skipped: _ } = &report;
-    let may_be_stored = |finding: &Finding| finding.path.as_deref().is_some_and(stored::may_be_stored);
-    if !findings.iter().all(may_be_stored) {
-        refuse(&findings.iter().collect::<Vec<_>>())?;
-    }
-    ensure!(
-        files.is_empty() || !resources.is_empty(),
-        "there is no {KIND} of {GROUP} in the files: {report}"
-    );
-    Ok(Wanted { resources: report.resources, findings: report.findings })
-}
-
-/// Prints what is wrong with files.
-///
-/// # Errors
-/// When anything is.
-fn refuse(findings: &[&Finding]) -> Result<()> {
-    for finding in findings {
-        eprintln!("{finding}");
-    }
-    ensure!(
-        findings.is_empty(),
-        "the API server would refuse what the files hold, so there is nothing to plan"
-    );
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use super::{Wanted, stored};
+use super::stored;
+use super::wanted::{Wanted, refuse};
 use crate::api::RESTART_TRIGGER;
 use crate::api::spec::Violation;
 use crate::cli::check::Finding;
@@ -65,7 +66,7 @@ pub(super) async fn survey(client: &Client, what: What<'_>) -> Result<Vec<Event>
     } else {
         let found = found.iter().filter_map(|live| Some((seen(live)?.0, live))).collect();
         let whose = |file: &Value| key(file, namespaces, client.default_namespace());
-        super::refuse(&standing(files, whose, &found)?)?;
+        refuse(&standing(files, whose, &found)?)?;
         overlaid(&found, wanted)
     };
     let secrets = survey.secrets(&resources).await?;

@@ -82,6 +82,7 @@ fn the_old_pods_go_first_where_the_new_ones_would_find_no_node(
         let mut simulation = Simulation::new();
         simulation.model.create_resource();
         simulation.model.change_spec(|spec| {
+            spec.replicas = Some(3);
             spec.workload = Some(before.to_owned());
             spec.high_availability = Some(serde_json::from_value(high_availability.clone()).unwrap());
         });

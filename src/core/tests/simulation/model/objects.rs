@@ -47,6 +47,10 @@ pub(super) fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Valu
     if kind.is_workload() && changes.of_template().next().is_none() {
         content["spec"]["template"] = live["spec"]["template"].clone();
     }
+    // A field that we never set stays theirs.
+    if let Some(network) = live.pointer("/spec/template/spec/hostNetwork") {
+        content["spec"]["template"]["spec"]["hostNetwork"] = network.clone();
+    }
     content
 }
 
