@@ -12,10 +12,6 @@ mod wanted;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use kube::Client;
-use serde_json::Value;
-
 use self::forecast::{Forecast, ResourcePlan, Told, When};
 use self::wanted::{Wanted, wanted};
 use super::default_images::Images;
@@ -31,6 +27,9 @@ use crate::kernel::failure::Category;
 use crate::shell::client::{self, Access};
 use crate::shell::clock::Clock;
 use crate::shell::effects;
+use anyhow::{Context as _, Result, bail};
+use kube::Client;
+
 
 /// What to plan for.
 #[derive(Clone, Debug, clap::Args)]
@@ -294,14 +293,12 @@ mod tests {
         if is_object(path) { 503 } else { 200 }
     }
 
+    #[rstest]
+    #[case::a_list(without_one_list, "cannot list networkpolicies.networking.k8s.io: 503 not this")]
+    #[case::an_object(without_objects, "503 not this")]
     #[tokio::test]
-    async fn what_cannot_be_read_is_no_plan() {
-        let of_a_list = "cannot list networkpolicies.networking.k8s.io: 503 not this";
-        let answers: [(fn(&str) -> u16, &str); 2] =
-            [(without_one_list, of_a_list), (without_objects, "503 not this")];
-        for (code, expected) in answers {
-            let refusal = forecast_of_a_file(&client(code)).await.err().unwrap().to_string();
-            assert!(refusal.contains(expected), "{refusal}");
-        }
+    async fn what_cannot_be_read_is_no_plan(#[case] code: fn(&str) -> u16, #[case] expected: &str) {
+        let refusal = forecast_of_a_file(&client(code)).await.err().unwrap().to_string();
+        assert!(refusal.contains(expected), "{refusal}");
     }
 }
