@@ -30,7 +30,6 @@ use crate::shell::effects;
 use anyhow::{Context as _, Result, bail};
 use kube::Client;
 
-
 /// What to plan for.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
