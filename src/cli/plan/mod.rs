@@ -12,6 +12,9 @@ mod wanted;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Context as _, Result, bail};
+use kube::Client;
+
 use self::forecast::{Forecast, ResourcePlan, Told, When};
 use self::wanted::{Wanted, wanted};
 use super::default_images::Images;
@@ -27,8 +30,6 @@ use crate::kernel::failure::Category;
 use crate::shell::client::{self, Access};
 use crate::shell::clock::Clock;
 use crate::shell::effects;
-use anyhow::{Context as _, Result, bail};
-use kube::Client;
 
 /// What to plan for.
 #[derive(Clone, Debug, clap::Args)]
