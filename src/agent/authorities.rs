@@ -39,6 +39,12 @@ impl Authorities {
         self.told.clone_from(new);
     }
 
+    /// Whether memcached was told last of other authorities than this pair's; not where it was told of none.
+    #[must_use]
+    pub fn are_others_than(&self, pair: &Pair) -> bool {
+        !self.told.is_empty() && pair.authorities.as_ref() != Some(&self.told)
+    }
+
     /// What memcached goes on to do until it restarts, as at most [`MOST`] sentences: an answer that names each of many
     /// authorities is longer than the operator reads.
     #[must_use]

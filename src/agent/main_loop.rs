@@ -244,6 +244,7 @@ fn sight<'a>(
     let certificates = read.pair.as_ref().zip(shown).map(|(files, shown)| Certificates {
         files,
         told: told(&memory.certificates, Part::Certificates),
+        told_others: read.pair().is_some_and(|pair| memory.authorities.are_others_than(pair)),
         shown,
         served: memory.served.as_ref(),
         until_restart: memory.authorities.until_restart(),

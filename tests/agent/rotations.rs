@@ -204,6 +204,16 @@ async fn what_was_refused_is_taken_after_a_restart_of_the_pod() {
     }
 }
 
+/// A handshake shows only the names of authorities.
+#[tokio::test]
+async fn another_authority_of_the_old_name_beside_the_old_certificate_is_refused() {
+    let ours = Authority::new("ours");
+    let first = good(&ours, 0);
+    let (pod, _agent) = settled(Access::Certificates, &ours, &first).await;
+    pod.write(&Content { ca: Authority::new("ours").pem.into(), ..first });
+    pod.await_state("the other authority", |state| matches!(state, State::Refused { .. })).await;
+}
+
 /// An address that leads to another one, until it is shut: then every connection ends at once.
 struct Gate {
     address: SocketAddr,

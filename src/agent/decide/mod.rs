@@ -30,6 +30,9 @@ pub struct Certificates<'a> {
     pub files: &'a Result<Pair, Refused>,
     /// Whether memcached was told to read them.
     pub told: Told,
+    /// Whether this agent told memcached last of other authorities than theirs. A handshake shows names only, and another
+    /// authority may have the name of the old one.
+    pub told_others: bool,
     /// What a handshake showed, after memcached was told.
     pub shown: &'a Result<Shown, String>,
     /// The certificate that memcached showed when a handshake succeeded last. It counts also where the one of now fails: that
@@ -75,10 +78,15 @@ impl Shown {
         Leaf::from_der(self.chain.first()?)
     }
 
-    /// Whether memcached shows just what it would show after a start with this pair.
+    /// Whether memcached shows just what it would show after a start with this pair. OpenSSL may add authorities of the pair to
+    /// its chain. Anything else there comes from the file of before.
     fn is(&self, pair: &Pair) -> bool {
-        let subjects = pair.authorities.as_ref().map(|all| all.values().cloned().collect::<BTreeSet<_>>());
-        self.chain.starts_with(&pair.chain) && subjects.is_none_or(|subjects| subjects == self.authorities)
+        let Pair { chain, leaf: _, authorities } = pair;
+        let is_authority = |der: &Vec<u8>| authorities.as_ref().is_some_and(|all| all.contains_key(der));
+        let behind = self.chain.strip_prefix(chain.as_slice());
+        let subjects = authorities.as_ref().map(|all| all.values().cloned().collect::<BTreeSet<_>>());
+        behind.is_some_and(|behind| behind.iter().all(is_authority))
+            && subjects.is_none_or(|subjects| subjects == self.authorities)
     }
 
     /// Whether clients have authorities of their own: none of them has issued memcached's certificate.
@@ -182,10 +190,10 @@ fn of_passwords(passwords: Passwords<'_>) -> PartState {
 }
 
 fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState {
-    let Certificates { files, told, shown, served, until_restart } = certificates;
+    let Certificates { files, told, told_others, shown, served, until_restart } = certificates;
     let pair = match files {
         Ok(pair) => pair,
-        Err(refused) => match meant(refused, shown) {
+        Err(refused) => match meant(refused, shown, told_others) {
             Ok(pair) => pair,
             Err(state) => return state,
         },
@@ -213,13 +221,17 @@ fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState 
 
 /// What files hold that are refused by themselves, where memcached may have it: it serves that already, since it was started
 /// with it. Or its clients have authorities of their own, now and with the new pair.
-fn meant<'a>(refused: &'a Refused, shown: &Result<Shown, String>) -> Result<&'a Pair, PartState> {
+fn meant<'a>(
+    refused: &'a Refused,
+    shown: &Result<Shown, String>,
+    told_others: bool,
+) -> Result<&'a Pair, PartState> {
     let Refused { refusal, pair, is_not_issued } = refused;
+    let is_served = |shown: &Shown, pair: &Pair| !told_others && shown.is(pair);
+    let is_apart = |shown: &Shown| *is_not_issued && shown.keeps_authorities_apart();
     match (pair.as_deref(), shown) {
         (Some(_), Err(reason)) => Err(PartState::Unseen(reason.clone())),
-        (Some(pair), Ok(shown)) if shown.is(pair) || (*is_not_issued && shown.keeps_authorities_apart()) => {
-            Ok(pair)
-        }
+        (Some(pair), Ok(shown)) if is_served(shown, pair) || is_apart(shown) => Ok(pair),
         (Some(_) | None, _) => Err(PartState::Refused(vec![refusal.clone()])),
     }
 }

@@ -49,7 +49,8 @@ fn decided_after(
     shown: &Result<Shown, String>,
     served: Option<&Leaf>,
 ) -> Step {
-    let certificates = Some(Certificates { files, told, shown, served, until_restart: Vec::new() });
+    let certificates =
+        Some(Certificates { files, told, told_others: false, shown, served, until_restart: Vec::new() });
     decide(Sight { now: PRESENT.parse().unwrap(), certificates, passwords: None })
 }
 
@@ -187,6 +188,38 @@ fn what_is_refused_by_itself_is_taken_where_memcached_serves_just_that() {
 }
 
 #[test]
+fn what_is_refused_by_itself_stays_refused_where_memcached_shows_more_than_its_chain_and_authorities() {
+    let new = beside(good(), b"ours");
+    let files = doubtful(&new, true);
+    let table = [
+        (b"its certificate".to_vec(), Step::Refresh),
+        // It stood in the file of before.
+        (b"an intermediate".to_vec(), refused(vec![bad()])),
+    ];
+    for (behind, step) in table {
+        let chain = [&new.chain[..], &[behind]].concat();
+        let shown = Ok(Shown { chain, authorities: [b"ours".to_vec()].into() });
+        assert_eq!(decided(&files, No, &shown), step);
+    }
+}
+
+#[test]
+fn what_is_refused_by_itself_stays_refused_where_memcached_was_told_of_other_authorities_of_these_names() {
+    let new = beside(good(), b"ours");
+    let (files, shown) = (doubtful(&new, false), shows_beside(&new, b"ours"));
+    let certificates = Certificates {
+        files: &files,
+        told: No,
+        told_others: true,
+        shown: &shown,
+        served: Some(&new.leaf),
+        until_restart: Vec::new(),
+    };
+    let sight = Sight { now: PRESENT.parse().unwrap(), certificates: Some(certificates), passwords: None };
+    assert_eq!(decide(sight), refused(vec![bad()]));
+}
+
+#[test]
 fn a_certificate_of_no_authority_of_clients_is_taken_where_they_have_their_own_already() {
     let (old, new) = (good(), beside(good(), b"theirs"));
     let (_, parsed) = X509Certificate::from_der(&old.chain[0]).unwrap();
@@ -201,8 +234,14 @@ fn a_certificate_of_no_authority_of_clients_is_taken_where_they_have_their_own_a
 #[test]
 fn no_signal_is_sent_beside_a_pair_that_nobody_knows_whether_it_is_good() {
     let (files, shown) = (doubtful(&good(), true), nothing());
-    let certificates =
-        Certificates { files: &files, told: No, shown: &shown, served: None, until_restart: Vec::new() };
+    let certificates = Certificates {
+        files: &files,
+        told: No,
+        told_others: false,
+        shown: &shown,
+        served: None,
+        until_restart: Vec::new(),
+    };
     let passwords = Passwords { refusals: &[], told: No, login: None };
     let sight =
         Sight { now: PRESENT.parse().unwrap(), certificates: Some(certificates), passwords: Some(passwords) };
@@ -244,7 +283,8 @@ fn passwords_come_first_and_no_signal_is_sent_beside_a_bad_pair() {
         let shown = shows(shown);
         let (shown, served, until_restart) = (&shown, leaf(&shown), Vec::new());
         let served = served.as_ref();
-        let certificates = Some(Certificates { files, told, shown, served, until_restart });
+        let certificates =
+            Some(Certificates { files, told, told_others: false, shown, served, until_restart });
         let passwords = Some(Passwords { refusals, told: of_passwords, login });
         let sight = Sight { now: PRESENT.parse().unwrap(), certificates, passwords };
         assert_eq!(decide(sight), step, "row {at}");
@@ -260,6 +300,7 @@ fn a_step_that_failed_is_tried_again_and_a_refusal_beside_it_is_said() {
         certificates: Some(Certificates {
             files: &files,
             told: No,
+            told_others: false,
             shown: &shown,
             served: served.as_ref(),
             until_restart: Vec::new(),
