@@ -1,13 +1,12 @@
-//! What is wrong with a resource in a file, and stored so already: the API server takes such a value as long as nobody changes
-//! it, or what holds it. Pure; called by [`super::survey`].
+//! What is wrong with a resource in a file, and stored so already: the API server takes it as long as nobody changes the part in
+//! which the broken rule sits. Pure; called by [`super::survey`].
 
 use serde_json::Value;
 
+use crate::api::admission::unchanged::is_unchanged;
 use crate::api::spec::{Violation, validate};
 use crate::api::{MemcachedSpec, admission};
 
-/// The one field that a stored value may break a rule about, and whose rule sits at `spec`: any edit has it asked again.
-const OF_WHOLE_SPEC: &str = "spec.highAvailability.podDisruptionBudget.minAvailable";
 /// Where violations begin that may be about a stored value.
 const BELOW_SPEC: &str = "spec.";
 
@@ -16,53 +15,16 @@ pub(super) fn may_be_stored(path: &str) -> bool {
     path.starts_with(BELOW_SPEC)
 }
 
-/// Whether the API server takes a file although this is wrong with it: the operator works with the stored spec, the same is
-/// wrong there, and the file changes neither the value nor the section that it is in.
-pub(super) fn is_stored(violation: &Violation, file: &Value, stored: &Value) -> bool {
+/// Whether the API server takes a resource although this is wrong with it: the operator works with the stored spec, the same is
+/// wrong there, and the resource, as it is once its file is applied, leaves alone what the broken rule is about.
+pub(super) fn is_stored(violation: &Violation, applied: &Value, stored: &Value) -> bool {
     let spec = MemcachedSpec::parse(Some(stored));
-    let works = spec.is_ok_and(|spec| validate(&admission::name(file), &spec).is_ok());
-    let mut object = file.clone();
+    let works = spec.is_ok_and(|spec| validate(&admission::name(applied), &spec).is_ok());
+    let mut object = applied.clone();
     object["spec"] = stored.clone();
     works
         && admission::refusals(&object).contains(violation)
-        && is_kept(&violation.path, &file["spec"], stored)
-}
-
-fn is_kept(path: &str, file: &Value, stored: &Value) -> bool {
-    let Some(below) = path.strip_prefix(BELOW_SPEC) else { return false };
-    match file.get(below) {
-        _ if path == OF_WHOLE_SPEC => adds_nothing(file, stored),
-        // A field of the spec itself, which nothing holds but the spec.
-        Some(value) => stored.get(below) == Some(value),
-        None => keeps_section(below, file, stored),
-    }
-}
-
-/// Whether a file adds nothing to the section in which a path ends.
-fn keeps_section(path: &str, file: &Value, stored: &Value) -> bool {
-    let fields = file.as_object().into_iter().flatten();
-    let below = fields.filter_map(|(name, value)| {
-        let rest = path.strip_prefix(name.as_str())?;
-        let rest = rest.strip_prefix('.').or_else(|| rest.starts_with('[').then_some(rest))?;
-        Some((name, value, rest))
-    });
-    // The name of a label has dots too.
-    match below.max_by_key(|(name, ..)| name.len()) {
-        Some((name, value, rest)) => {
-            stored.get(name).is_some_and(|stored| keeps_section(rest, value, stored))
-        }
-        None => adds_nothing(file, stored),
-    }
-}
-
-/// Whether a value is the stored one, or less: the API server has filled in defaults.
-fn adds_nothing(file: &Value, stored: &Value) -> bool {
-    match (file, stored) {
-        (Value::Object(file), Value::Object(stored)) => {
-            file.iter().all(|(name, value)| stored.get(name).is_some_and(|it| adds_nothing(value, it)))
-        }
-        _ => file == stored,
-    }
+        && is_unchanged(violation, &applied["spec"], stored)
 }
 
 #[cfg(test)]
@@ -76,16 +38,28 @@ mod tests {
         json!({"monitoring": {"enabled": true, "serviceMonitor": fields}})
     }
 
-    fn budget(threads: u32) -> Value {
-        let budget = json!({"enabled": true, "minAvailable": 2});
-        json!({
-            "replicas": 2, "memcached": {"threads": threads}, "highAvailability": {"podDisruptionBudget": budget},
-        })
+    fn budget(min_available: &Value, replicas: u32) -> Value {
+        let budget = json!({"enabled": true, "minAvailable": min_available});
+        json!({"replicas": replicas, "highAvailability": {"podDisruptionBudget": budget}})
+    }
+
+    fn budget_of_two(memcached: &Value) -> Value {
+        let mut spec = budget(&json!(2), 2);
+        spec["memcached"] = memcached.clone();
+        spec
+    }
+
+    fn annotations(annotations: &Value) -> Value {
+        json!({"service": {"annotations": annotations}})
     }
 
     #[rstest]
     #[case::unchanged(monitor(&json!({"interval": "30"})), monitor(&json!({"interval": "30"})), true)]
-    #[case::with_a_default(monitor(&json!({"interval": "30"})), monitor(&json!({"interval": "30", "scrapeTimeout": "5s"})), true)]
+    #[case::beside_a_field_that_goes(
+        monitor(&json!({"interval": "30"})),
+        monitor(&json!({"interval": "30", "scrapeTimeout": "5s"})),
+        true
+    )]
     #[case::new(monitor(&json!({"interval": "30"})), json!({}), false)]
     #[case::another(monitor(&json!({"interval": "30"})), monitor(&json!({"interval": "31"})), false)]
     #[case::beside_an_edit(
@@ -93,10 +67,31 @@ mod tests {
         json!({"replicas": 2, "monitoring": {"enabled": true, "serviceMonitor": {"interval": "30"}}}),
         true
     )]
-    #[case::in_an_edited_section(
+    #[case::beside_a_field_that_comes(
         monitor(&json!({"interval": "30", "additionalLabels": {"a": "b"}})),
         monitor(&json!({"interval": "30"})),
+        true
+    )]
+    #[case::two_fields_together(
+        monitor(&json!({"scrapeTimeout": "31s"})),
+        monitor(&json!({"scrapeTimeout": "31s", "interval": "30s"})),
+        true
+    )]
+    #[case::two_fields_together_beside_an_edit(
+        monitor(&json!({"scrapeTimeout": "31s", "additionalLabels": {"a": "b"}})),
+        monitor(&json!({"scrapeTimeout": "31s"})),
         false
+    )]
+    #[case::a_key(annotations(&json!({"a b": ""})), annotations(&json!({"a b": ""})), true)]
+    #[case::a_key_beside_one_that_goes(
+        annotations(&json!({"a b": ""})),
+        annotations(&json!({"a b": "", "team": "x"})),
+        false
+    )]
+    #[case::a_value_beside_a_key_that_goes(
+        monitor(&json!({"additionalLabels": {"a.b": "-"}})),
+        monitor(&json!({"additionalLabels": {"a.b": "-", "a": "x"}})),
+        true
     )]
     #[case::a_blank(json!({"image": "", "replicas": 3}), json!({"image": "", "replicas": 2}), true)]
     #[case::an_item(
@@ -104,8 +99,26 @@ mod tests {
         json!({"memcached": {"extraArgs": ["-o", "a\nb"], "threads": 2}}),
         true
     )]
-    #[case::the_whole_spec_unchanged(budget(2), budget(2), true)]
-    #[case::a_rule_of_the_whole_spec_beside_an_edit(budget(3), budget(2), false)]
+    #[case::the_whole_spec_with_what_the_api_server_filled_in(
+        budget_of_two(&json!({"threads": 2})),
+        budget_of_two(&json!({"threads": 2, "maxConnections": 1024})),
+        true
+    )]
+    #[case::the_whole_spec_beside_a_field_that_goes(
+        budget_of_two(&json!({"threads": 2})),
+        budget_of_two(&json!({"threads": 2, "maxConnections": 2048})),
+        false
+    )]
+    #[case::the_whole_spec_beside_an_edit(
+        budget_of_two(&json!({"threads": 3})),
+        budget_of_two(&json!({"threads": 2})),
+        false
+    )]
+    #[case::a_rule_of_the_budget_about_the_same_field(
+        budget(&json!("100%"), 3),
+        budget(&json!("100%"), 2),
+        true
+    )]
     #[case::what_the_operator_refuses(json!({"replicas": 65}), json!({"replicas": 65}), false)]
     fn the_api_server_takes_what_is_stored_so(
         #[case] file: Value,

@@ -199,10 +199,12 @@ fn standing<'a>(
     for finding in &files.findings {
         let Finding { path, message, resource, .. } = finding;
         let file = resource.and_then(|at| files.resources.get(at));
-        let live = file.map(&whose).transpose()?.and_then(|key| found.get(&key)?.data.get("spec"));
+        let live = file.map(&whose).transpose()?.and_then(|key| found.get(&key).copied());
         let is_stored = path.as_ref().zip(file.zip(live)).is_some_and(|(path, (file, live))| {
             let violation = Violation { path: path.clone(), message: message.clone() };
-            stored::is_stored(&violation, file, live)
+            let mut after = file.clone();
+            after["spec"] = applied(&file["spec"], last_applied(live).as_ref(), live);
+            stored::is_stored(&violation, &after, &live.data["spec"])
         });
         if !is_stored {
             standing.push(finding);
@@ -298,6 +300,17 @@ mod tests {
         assert_eq!(keys.as_deref(), expected);
     }
 
+    /// What the API server would refuse of a file where it has this resource.
+    fn refused(text: &str, live: Value) -> Vec<String> {
+        let mut report = Report::default();
+        report.check("files.yaml", text);
+        let files = Wanted { resources: report.resources, findings: report.findings };
+        let live: DynamicObject = serde_json::from_value(live).unwrap();
+        let found = [(Key { namespace: "shop".to_owned(), name: "cache".to_owned() }, &live)].into();
+        let standing = standing(&files, |file| key(file, &[], "shop"), &found).unwrap();
+        standing.iter().map(ToString::to_string).collect()
+    }
+
     #[rstest]
     #[case::of_the_stored_resource("cache", None)]
     #[case::of_a_new_resource(
@@ -309,19 +322,36 @@ mod tests {
             "apiVersion: memcached.c5c3.io/v1beta1\nkind: Memcached\nmetadata: {{name: {name}}}\n\
              spec:\n  monitoring: {{enabled: true, serviceMonitor: {{interval: '30'}}}}\n"
         );
-        let mut report = Report::default();
-        report.check("files.yaml", &text);
-        let files = Wanted { resources: report.resources, findings: report.findings };
-        let live: DynamicObject = serde_json::from_value(json!({
-            "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": "cache"},
-            "spec": {"monitoring": {"enabled": true, "serviceMonitor": {"interval": "30"}}},
-        }))
-        .unwrap();
-        let found = [(Key { namespace: "shop".to_owned(), name: "cache".to_owned() }, &live)].into();
-        let standing = standing(&files, |file| key(file, &[], "shop"), &found).unwrap();
-        let said: Vec<_> = standing.iter().map(ToString::to_string).collect();
+        let said = refused(
+            &text,
+            json!({
+                "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": "cache"},
+                "spec": {"monitoring": {"enabled": true, "serviceMonitor": {"interval": "30"}}},
+            }),
+        );
         assert_eq!(said.len(), usize::from(expected.is_some()), "{said:?}");
         assert!(said.iter().zip(expected).all(|(said, expected)| said.starts_with(expected)), "{said:?}");
+    }
+
+    #[rstest]
+    #[case::set_by_hand(json!({"a b": ""}), true)]
+    #[case::of_the_file_before(json!({"a b": "", "team": "shop"}), false)]
+    fn a_map_with_a_key_that_is_stored_so_is_taken_where_no_key_goes(
+        #[case] last: Value,
+        #[case] is_taken: bool,
+    ) {
+        let text = "apiVersion: memcached.c5c3.io/v1beta1\nkind: Memcached\nmetadata: {name: cache}\n\
+                    spec: {service: {annotations: {'a b': ''}}}\n";
+        let last = json!({"spec": {"service": {"annotations": last}}});
+        let said = refused(
+            text,
+            json!({
+                "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached",
+                "metadata": {"name": "cache", "annotations": {LAST_APPLIED: last.to_string()}},
+                "spec": {"service": {"annotations": {"a b": "", "team": "shop"}}},
+            }),
+        );
+        assert_eq!(said.is_empty(), is_taken, "{said:?}");
     }
 
     #[rstest]

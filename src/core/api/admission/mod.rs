@@ -8,6 +8,7 @@
 #[cfg(any(test, feature = "cases"))]
 pub mod edges;
 pub mod schema;
+pub mod unchanged;
 
 use std::sync::LazyLock;
 

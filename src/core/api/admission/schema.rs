@@ -1,5 +1,5 @@
 //! A value against a structural schema: the part of JSON Schema that a CustomResourceDefinition may use, as the API server
-//! reads it. Pure; called by [`super`].
+//! reads it. Pure; called by [`super`] and by [`super::unchanged`].
 //!
 //! No library does this: `nullable`, `x-kubernetes-int-or-string` and the nulls that the API server drops are Kubernetes'
 //! own. The words are the API server's; where those would puzzle a reader (types), they are ours.
@@ -187,7 +187,7 @@ fn look_at_object(
 }
 
 /// What a schema says of a field.
-enum Known<'a> {
+pub(super) enum Known<'a> {
     /// It has a schema of its own.
     As(&'a JSONSchemaProps),
     /// It may be anything.
@@ -196,7 +196,7 @@ enum Known<'a> {
     Nowhere,
 }
 
-fn of_field<'a>(schema: &'a JSONSchemaProps, name: &str) -> Known<'a> {
+pub(super) fn of_field<'a>(schema: &'a JSONSchemaProps, name: &str) -> Known<'a> {
     if let Some(field) = schema.properties.as_ref().and_then(|properties| properties.get(name)) {
         return Known::As(field);
     }
