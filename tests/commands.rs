@@ -331,11 +331,29 @@ spec:
     assert_eq!(output.status.code(), Some(1));
 }
 
-#[test]
-fn what_is_wrong_with_a_file_is_said_also_where_no_cluster_can_tell_whether_it_is_stored_so() {
-    let output = run(folder().path(), "plan -f bad.json --kubeconfig absent");
+/// A kubeconfig that leads to a port at which nobody listens.
+const TO_NOBODY: &str = "\
+apiVersion: v1
+kind: Config
+current-context: nobody
+contexts: [{name: nobody, context: {cluster: nobody, user: nobody}}]
+clusters: [{name: nobody, cluster: {server: 'http://127.0.0.1:1'}}]
+users: [{name: nobody, user: {}}]
+";
+
+#[rstest]
+#[case::no_kubeconfig("absent", "cannot use the kubeconfig")]
+#[case::no_api_server("to-nobody", "cannot list memcacheds.memcached.c5c3.io")]
+fn what_is_wrong_with_a_file_is_said_also_where_no_cluster_can_tell_whether_it_is_stored_so(
+    #[case] kubeconfig: &str,
+    #[case] why: &str,
+) {
+    let folder = folder();
+    fs::write(folder.path().join("to-nobody"), TO_NOBODY).unwrap();
+    let output = run(folder.path(), &format!("plan -f bad.json --kubeconfig {kubeconfig}"));
     let said = text(&output.stderr);
-    assert!(said.contains("Memcached/cache: spec.replicas: should be less than or equal to 64"), "{said}");
+    let wrong = "Memcached/cache: spec.replicas: should be less than or equal to 64";
+    assert!(said.contains(wrong) && said.contains(why), "{said}");
     assert_eq!(output.status.code(), Some(1));
 }
 

@@ -58,8 +58,11 @@ pub(super) async fn survey(client: &Client, what: What<'_>) -> Result<Vec<Event>
     let only = (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect());
     let survey =
         Survey { client, namespaces: if wanted.is_empty() { only } else { Some(of_files) }, selector };
-    let found =
-        survey.list(Watched::Memcached).await.map_err(|error| survey.failed(Watched::Memcached, &error))?;
+    let found = survey.list(Watched::Memcached).await.map_err(|error| {
+        // Nobody knows then what is stored so.
+        files.complain();
+        survey.failed(Watched::Memcached, &error)
+    })?;
     let seen = |object: &DynamicObject| seen::resource(object).map(|seen| (seen.key.clone(), seen));
     let resources = if wanted.is_empty() {
         found.iter().filter_map(seen).collect()
