@@ -1,4 +1,5 @@
-//! A NetworkPolicy is written first: while the wanted policy is not in place, no workload gets a new pod template.
+//! A NetworkPolicy is written first: while the wanted policy is not in place, no workload gets a new pod template. A port is
+//! closed last: the policy lets clients in there until the template has it no more.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,35 +113,72 @@ struct Change {
     /// Features before; `None` where the resource is yet to be made.
     before: Option<&'static [&'static str]>,
     after: &'static [&'static str],
+    first: First,
+}
+
+/// What is written first.
+#[derive(Clone, Copy, PartialEq)]
+enum First {
+    Policy,
+    Template,
 }
 
 const CHANGES: [Change; 11] = [
-    Change { name: "made", before: None, after: &["networkPolicy"] },
+    Change { name: "made", before: None, after: &["networkPolicy"], first: First::Policy },
     Change {
         name: "made-with-all",
         before: None,
         after: &["networkPolicy with sources", "tls", "monitoring"],
+        first: First::Policy,
     },
-    Change { name: "on", before: Some(&[]), after: &["networkPolicy", "extraArgs"] },
-    Change { name: "on-with-tls", before: Some(&["sasl"]), after: &["networkPolicy", "tls", "sasl"] },
-    Change { name: "tls-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "tls"] },
-    Change { name: "exporter-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "monitoring"] },
-    Change { name: "tls-off", before: Some(&["networkPolicy", "tls"]), after: &["networkPolicy"] },
+    Change { name: "on", before: Some(&[]), after: &["networkPolicy", "extraArgs"], first: First::Policy },
+    Change {
+        name: "on-with-tls",
+        before: Some(&["sasl"]),
+        after: &["networkPolicy", "tls", "sasl"],
+        first: First::Policy,
+    },
+    Change {
+        name: "tls-on",
+        before: Some(&["networkPolicy"]),
+        after: &["networkPolicy", "tls"],
+        first: First::Policy,
+    },
+    Change {
+        name: "exporter-on",
+        before: Some(&["networkPolicy"]),
+        after: &["networkPolicy", "monitoring"],
+        first: First::Policy,
+    },
+    Change {
+        name: "tls-off",
+        before: Some(&["networkPolicy", "tls"]),
+        after: &["networkPolicy"],
+        first: First::Template,
+    },
     Change {
         name: "named-made-with-all",
         before: None,
         after: &["networkPolicy with sources", "tls", "monitoring", NAMED],
+        first: First::Policy,
     },
-    Change { name: "named-on", before: Some(&[NAMED]), after: &["networkPolicy", "extraArgs", NAMED] },
+    Change {
+        name: "named-on",
+        before: Some(&[NAMED]),
+        after: &["networkPolicy", "extraArgs", NAMED],
+        first: First::Policy,
+    },
     Change {
         name: "named-tls-on",
         before: Some(&["networkPolicy", NAMED]),
         after: &["networkPolicy", "tls", NAMED],
+        first: First::Policy,
     },
     Change {
         name: "named-tls-off",
         before: Some(&["networkPolicy", "tls", NAMED]),
         after: &["networkPolicy", NAMED],
+        first: First::Template,
     },
 ];
 
@@ -181,14 +219,17 @@ async fn play(space: &Space, gate: &Gate, change: &Change) -> Result<()> {
     })
     .await?;
     space.api::<Service>().get(name).await.context("the Service does not wait for the policy")?;
-    ensure!(template(space, name).await? == before, "the pods did not wait for the policy");
+    let is_new = template(space, name).await? != before;
+    ensure!(is_new == (change.first == First::Template), "{name}: the template is new: {is_new}");
     gate.open(name);
     await_ready(space, name).await?;
     let writes = gate.writes(name);
     let place = |write: &Write| writes.iter().position(|it| it == write);
     let (policy, pods) =
         (place(&Write::PolicyDone(name.to_owned())), place(&Write::WorkloadSent(name.to_owned())));
-    ensure!(policy.is_some() && pods.is_some() && policy < pods, "{writes:?}");
+    ensure!(policy.is_some() && pods.is_some(), "{writes:?}");
+    let first = if policy < pods { First::Policy } else { First::Template };
+    ensure!(first == change.first, "{name}: {writes:?}");
     Ok(())
 }
 
