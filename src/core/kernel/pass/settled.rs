@@ -6,13 +6,14 @@ use jiff::Timestamp;
 use super::action::{Action, Planned};
 use super::mounted_secrets::MountedSecrets;
 use super::outcome::Settled;
-use super::status::{ComputedStatus, replicas_of_invalid};
+use super::status::ComputedStatus;
 use super::view::View;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::desired::secrets;
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics::InstanceMetrics;
+use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::stateful_set_rollout::is_rolling;
 
@@ -62,14 +63,15 @@ fn pods_are_given_up_at(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
 /// What a pass leaves of a resource whose spec cannot be built from. Its pods serve on, and are missed when they do not.
 #[must_use]
 pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
-    let runs = view.our_workload().or_else(|| view.former_workload()).is_some();
+    // What the spec says is not done.
+    let running = view.our_workload().or_else(|| view.former_workload());
     Settled {
         wake_at: retries_of_children(view).chain(retry_of_status(view)).filter(|at| *at > view.now).min(),
         failure: Some(Category::Invalid),
         children_fail: true,
         unchanged: Vec::new(),
         instance_metrics: InstanceMetrics {
-            wanted_all_the_same: runs.then(|| replicas_of_invalid(view)),
+            wanted_all_the_same: running.map(Live::asked),
             ..InstanceMetrics::from_status(status, None, view.former_ready())
         },
     }

@@ -133,8 +133,7 @@ pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> Memca
 
 /// Pods expected under an invalid spec: the number in the spec, if it can be read; under an autoscaler, or without a
 /// number, the number in the workload. Where neither says one, the default.
-#[must_use]
-pub fn replicas_of_invalid(view: &View<'_>) -> i32 {
+fn replicas_of_invalid(view: &View<'_>) -> i32 {
     let spec = view.resource.seen.spec.as_ref().ok();
     let autoscaling = spec.and_then(|spec| spec.autoscaling.as_ref()).filter(|it| it.enabled == Some(true));
     let asked = view.our_workload().map(Live::asked);

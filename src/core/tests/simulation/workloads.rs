@@ -167,9 +167,10 @@ fn the_metrics_show_how_many_pods_a_running_cache_wants_also_under_an_invalid_sp
     simulation.model.edit(1);
     simulation.settle();
     simulation.model.break_rule(true);
+    simulation.model.change_spec(|spec| spec.replicas = Some(5));
     simulation.settle();
     let shown = reported(&simulation);
-    assert_eq!((shown.pods_wanted(), shown.ready, shown.wanted), (Some(3), 3, None));
+    assert_eq!((shown.pods_wanted(), shown.ready, shown.wanted), (Some(3), 3, None), "none of 5 pods");
 }
 
 /// What the metrics show.
