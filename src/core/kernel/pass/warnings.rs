@@ -75,8 +75,10 @@ pub fn of_status(
     mounted_secrets: &MountedSecrets,
     carried: &[SecretVersion],
 ) -> Vec<Warning> {
+    // A Secret whose metadata alone changed has another version, and the same certificate.
     let same = |one: &SecretVersion, other: &SecretVersion| {
-        (&one.name, &one.uid, &one.resource_version) == (&other.name, &other.uid, &other.resource_version)
+        let is_version = (&one.uid, &one.resource_version) == (&other.uid, &other.resource_version);
+        one.name == other.name && (is_version || one.certificate_not_after == other.certificate_not_after)
     };
     let is_former = |it: &&SecretVersion| !mounted_secrets.versions.iter().any(|other| same(it, other));
     let of_former = carried.iter().filter(is_former).filter_map(|version| of_former_end(now, version));
@@ -235,6 +237,21 @@ mod tests {
         let words = "Secret tls: the pods have its certificate of before, which end";
         assert!(warnings.iter().all(|it| it.message.starts_with(words)), "{warnings:?}");
         assert_eq!(said(&next), []);
+    }
+
+    /// Somebody annotates the Secret, and an edit of the template waits: no next certificate is there to be waited for.
+    #[test]
+    fn a_certificate_that_pods_have_in_another_version_of_its_secret_is_to_be_renewed() {
+        let now = Timestamp::UNIX_EPOCH;
+        let version = |number: &str| SecretVersion {
+            name: "tls".into(),
+            resource_version: number.into(),
+            certificate_not_after: Some(Time(now + SignedDuration::from_secs(1))),
+            ..SecretVersion::default()
+        };
+        let (carried, annotated) = (version("7"), holding(version("8")));
+        let spec = Validated::default();
+        assert_eq!(of_status(now, &spec, &annotated, &[carried]), of_pods(now, &spec, &annotated));
     }
 
     /// There is one warning of each reason: that of what the pods show is worse.
