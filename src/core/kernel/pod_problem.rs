@@ -11,6 +11,9 @@ use super::text::truncated;
 /// The most bytes of what the kubelet or the scheduler says.
 const MAX_REASON: usize = 256;
 
+/// How the words begin where the pod has no node.
+const UNSCHEDULED: &str = "cannot be scheduled: ";
+
 /// Why a pod does not run; `None` if it runs, has ended or ends, or only begins. A pod that has ended (evicted, or on a
 /// node that was shut down) stays for a while and says nothing about those that follow it.
 #[must_use]
@@ -35,10 +38,16 @@ pub fn of_pod(pod: &Pod) -> Option<String> {
     of_init.or_else(of_container).or_else(unscheduled)
 }
 
+/// Whether a pod finds no node because of a spread that has to hold: the scheduler names that rule among those that nodes break.
+#[must_use]
+pub fn is_by_spread(problem: &str) -> bool {
+    problem.starts_with(UNSCHEDULED) && problem.contains("topology spread constraints")
+}
+
 /// The first sentence of the scheduler. The others repeat the numbers of nodes.
 fn cannot_be_scheduled(message: &str) -> String {
     let reason = message.split(". ").next().unwrap_or(message);
-    format!("cannot be scheduled: {}", brief(reason))
+    format!("{UNSCHEDULED}{}", brief(reason))
 }
 
 /// An init container that ended well did its work.
@@ -202,6 +211,21 @@ mod tests {
             Some("cannot be scheduled: 0/3 nodes are available: 3 Insufficient memory")
         );
         assert_eq!(said(None).as_deref(), Some("cannot be scheduled: Unschedulable"));
+    }
+
+    #[rstest]
+    #[case(
+        "1 node(s) had untolerated taint {a: b}, 3 node(s) didn't match pod topology spread constraints",
+        true
+    )]
+    #[case("3 Insufficient memory", false)]
+    fn a_pod_that_a_spread_leaves_no_node_says_so(#[case] nodes: &str, #[case] by_spread: bool) {
+        let message =
+            format!("0/4 nodes are available: {nodes}. preemption: 0/4 nodes are available: 4 No victims.");
+        let condition =
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
+        let said = of_pod(&pod(&json!({"conditions": [condition]}))).unwrap();
+        assert_eq!(is_by_spread(&said), by_spread, "{said}");
     }
 
     #[rstest]

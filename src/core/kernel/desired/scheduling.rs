@@ -34,17 +34,23 @@ pub fn affinity(intent: &Intent<'_>) -> Option<Affinity> {
 }
 
 /// Whether a new pod may find no node while the old pods run: then the rollout has to delete an old pod first. Any
-/// required anti-affinity of the user counts, whatever it selects, and any spread that has to hold: a rollout with one pod
-/// fewer is better than one that never ends.
+/// required anti-affinity counts, and any spread that has to hold: a rollout with one pod fewer is better than one that never
+/// ends.
 #[must_use]
 pub fn needs_room_of_its_own(spec: &Validated) -> bool {
+    keeps_apart(spec)
+        || spec.high_availability.spread.iter().any(|constraint| counts_old_pods(constraint, spec.workload))
+}
+
+/// Whether anti-affinity is required. Any of the user counts, whatever it selects.
+#[must_use]
+pub fn keeps_apart(spec: &Validated) -> bool {
     let required = |apart: &PodAntiAffinity| {
         let terms = apart.required_during_scheduling_ignored_during_execution.as_ref();
         terms.is_some_and(|terms| !terms.is_empty())
     };
     // Only whether there are terms counts. Which pods they select does not, so the name may be empty.
     anti_affinity(spec, "").is_some_and(|apart| required(&apart))
-        || spec.high_availability.spread.iter().any(|constraint| counts_old_pods(constraint, spec.workload))
 }
 
 /// Whether a spread may keep a new pod from every node as long as old pods count. With one pod on each node, a node that takes

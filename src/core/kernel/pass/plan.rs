@@ -20,6 +20,7 @@ use crate::kernel::failure::Category;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::live::{Live, REPLICAS};
 use crate::kernel::object::ChildKind;
+use crate::kernel::pod_problem;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::slot::Slot;
 use crate::kernel::status::rollout_progress::is_rolled_out;
@@ -204,9 +205,17 @@ impl View<'_> {
     /// ones. False while the new workload does not exist, also when we may not create it, and while a new pod would wait for a
     /// Secret: then nobody would serve.
     fn may_stop_former(&self, spec: &Validated, mounted_secrets: &MountedSecrets) -> bool {
-        let finds_no_room = scheduling::needs_room_of_its_own(spec) && mounted_secrets.let_pods_start();
+        let finds_no_room = scheduling::keeps_apart(spec) || self.is_kept_off_by_spread(spec);
+        let finds_no_room = finds_no_room && mounted_secrets.let_pods_start();
         let ours = self.our_workload().filter(|live| !live.deleting);
         ours.is_some_and(|live| finds_no_room || is_rolled_out(live))
+    }
+
+    /// Whether the old pods keep a new one from every node by a spread. All of them go at once, and a spread may well leave room
+    /// beside them, as one over zones: the scheduler has to have said that it does not.
+    fn is_kept_off_by_spread(&self, spec: &Validated) -> bool {
+        let mut problems = self.world.problems_of_pods(&self.resource.seen.key, self.resource.workload());
+        scheduling::needs_room_of_its_own(spec) && problems.any(pod_problem::is_by_spread)
     }
 }
 

@@ -673,6 +673,17 @@ impl World {
         any.into_iter().flatten().filter(|(_, pod)| pod.instance() == resource.name)
     }
 
+    /// Why pods of a resource do not run that this kind of workload made.
+    pub fn problems_of_pods<'a, 'b>(
+        &'a self,
+        resource: &'b Key,
+        workload: ChildKind,
+    ) -> impl Iterator<Item = &'a str> + use<'a, 'b> {
+        let pods = self.noted_pods_of(resource).filter_map(NotedPod::there);
+        let is_named = workload == ChildKind::StatefulSet;
+        pods.filter(move |pod| pod.revision.is_some() == is_named).filter_map(|pod| pod.problem.as_deref())
+    }
+
     /// The first pod of a resource, by name, that does not run.
     #[must_use]
     pub fn failing_pod<'a>(&'a self, resource: &Key) -> Option<FailingPod<'a>> {

@@ -5,9 +5,11 @@ use jiff::SignedDuration;
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::STATEFUL_SET;
 use memcached_operator_core::kernel::effect::Effect;
+use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::instance_metrics::InstanceMetrics;
-use memcached_operator_core::kernel::object::{ChildKind, Watched};
+use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
+use memcached_operator_core::kernel::pod_readiness::Readiness;
 use memcached_operator_core::kernel::request::Request;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -67,18 +69,15 @@ fn spread(keys: &[&str]) -> Value {
     json!({"topologySpreadConstraints": [constraint]})
 }
 
-/// Old pods do not count for those of a Deployment that are spread for each template alone. Pods of a StatefulSet have no such
-/// label.
+/// A spread may leave room beside the old pods, and here it does.
 #[rstest]
-#[case::hard_anti_affinity(json!({"antiAffinityPreset": "hard"}), [0, 0])]
-#[case::spread_that_must_hold(spread(&[]), [0, 0])]
-#[case::spread_of_each_template_alone(spread(&["pod-template-hash"]), [0, 3])]
+#[case::hard_anti_affinity(json!({"antiAffinityPreset": "hard"}), 0)]
+#[case::spread_that_must_hold(spread(&[]), 3)]
 fn the_old_pods_go_first_where_the_new_ones_would_find_no_node(
     #[case] high_availability: Value,
-    #[case] ready: [i32; 2],
+    #[case] ready: i32,
 ) {
-    let switches = [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")];
-    for ((before, after), ready) in switches.into_iter().zip(ready) {
+    for (before, after) in [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")] {
         let mut simulation = Simulation::new();
         simulation.model.create_resource();
         simulation.model.change_spec(|spec| {
@@ -95,6 +94,68 @@ fn the_old_pods_go_first_where_the_new_ones_would_find_no_node(
         assert_eq!(ready_when_the_former_is_deleted(&mut simulation, former, new), ready);
         simulation.settle();
         simulation.model.check_converged();
+    }
+}
+
+/// Only one pod serves. Old pods do not count for those of a Deployment that are spread for each template alone; pods of a
+/// StatefulSet have no such label. Whoever lacks memory gets it from another node.
+#[rstest]
+#[case::to_named_pods(&[], "StatefulSet", BY_SPREAD, true)]
+#[case::to_a_deployment(&[], "Deployment", BY_SPREAD, true)]
+#[case::for_want_of_memory(&[], "StatefulSet", "3 Insufficient memory", false)]
+#[case::of_each_template_alone(&["pod-template-hash"], "Deployment", BY_SPREAD, false)]
+#[case::of_each_template_alone_to_named_pods(&["pod-template-hash"], "StatefulSet", BY_SPREAD, true)]
+fn the_old_pods_of_a_spread_stay_until_the_scheduler_finds_no_node_for_a_new_one(
+    #[case] keys: &[&str],
+    #[case] after: &str,
+    #[case] nodes: &str,
+    #[case] goes: bool,
+) {
+    let is_named = after == STATEFUL_SET;
+    let (before, former) = match is_named {
+        true => ("Deployment", ChildKind::Deployment),
+        false => (STATEFUL_SET, ChildKind::StatefulSet),
+    };
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.change_spec(|spec| {
+        spec.workload = Some(before.to_owned());
+        spec.high_availability = Some(serde_json::from_value(spread(keys)).unwrap());
+    });
+    simulation.settle();
+    simulation.requested.clear();
+    simulation.model.change_spec(|spec| spec.workload = Some(after.to_owned()));
+    answer_all(&mut simulation);
+    assert!(ChildKind::WORKLOADS.into_iter().all(|kind| simulation.model.has(kind)));
+    assert_eq!(ChildKind::WORKLOADS.map(|kind| simulation.model.ready_pods(kind)).iter().sum::<i32>(), 1);
+    let pod = unscheduled(&simulation, is_named, nodes);
+    let gone = Event::Gone { kind: Watched::Pod, key: pod.key.clone() };
+    simulation.step(Event::Pod(pod));
+    answer_all(&mut simulation);
+    let deleted = simulation.requested.contains(&format!("delete {}", former.name()));
+    assert_eq!(deleted, goes, "{:?}", simulation.requested);
+    simulation.step(gone);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+/// What the scheduler says where the old pods are on all nodes but one, which takes none of them.
+const BY_SPREAD: &str =
+    "1 node(s) were unschedulable, 3 node(s) didn't match pod topology spread constraints";
+
+/// A pod of a new workload without a node.
+fn unscheduled(simulation: &Simulation, is_named: bool, nodes: &str) -> SeenPod {
+    let Key { namespace, name } = simulation.model.resource_key().clone();
+    SeenPod {
+        key: Key { namespace, name: format!("{name}-{}", if is_named { "0" } else { "5d4f8-x2x7q" }) },
+        uid: Uid::from("pending"),
+        resource_version: ResourceVersion::default(),
+        instance: name,
+        revision: is_named.then(|| "first".to_owned()),
+        ip: None,
+        readiness: Readiness::Empty { since: simulation.now },
+        deleting: false,
+        problem: Some(format!("cannot be scheduled: 0/4 nodes are available: {nodes}")),
     }
 }
 

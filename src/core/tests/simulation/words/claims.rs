@@ -95,7 +95,9 @@ pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Cla
     }
     let parts = condition.message.split("; ").map(|part| {
         // A pod's reason ends what is said of pods.
+        let unscheduled = part.split_once(": cannot be scheduled: ").map(|(before, _)| before);
         let (part, problem) = match part.rsplit_once(": ") {
+            _ if let Some(before) = unscheduled => (before, Some(Claim::PodProblem)),
             Some((
                 before,
                 "CrashLoopBackOff"
