@@ -90,6 +90,14 @@ pub fn is_between_two_pods(live: &Live) -> bool {
     observed(live).is_some_and(|seen| is_rolling(seen) && is_there(seen, at, live.asked()))
 }
 
+/// Whether the rollout of a template has yet to begin: the first pod waits for another one that is away, and no pod has the
+/// template. `expected`: the number of pods that the spec asks for; a higher one that somebody else set is put back.
+#[must_use]
+pub fn is_yet_to_begin(live: &Live, expected: i32) -> bool {
+    let at = live.partition.filter(|at| (1..HELD).contains(at));
+    !live.has_rolled_out && at.is_some_and(|at| at >= live.asked().min(expected))
+}
+
 /// The numbers of a StatefulSet, unless they are of before the last write.
 fn observed(live: &Live) -> Option<&SeenRollout> {
     live.rollout.as_deref().filter(|seen| seen.observed_generation >= live.generation)
@@ -314,6 +322,22 @@ mod tests {
         assert_eq!(live(0, seen.clone()).has_rolled_out, is_over);
         let expected = if is_over { HELD } else { 0 };
         assert_eq!(partition(&live(0, seen), 3, &[], &[], NextPod::MayBeReplaced).of_kept_pods, expected);
+    }
+
+    #[rstest]
+    #[case::at_rest(HELD, rollout(3, 3), 3, false)]
+    #[case::another_pod_is_away(3, rollout(0, 2), 3, true)]
+    #[case::the_last_pod_may_go(2, rollout(0, 3), 3, false)]
+    #[case::the_template_came_back(3, rollout(3, 3), 3, false)]
+    #[case::a_pod_more_is_to_be_asked_for(3, rollout(0, 2), 4, true)]
+    #[case::one_pod_fewer_is_asked_for(2, rollout(0, 2), 2, true)]
+    fn a_rollout_begins_when_its_first_pod_may_go(
+        #[case] at: i32,
+        #[case] seen: SeenRollout,
+        #[case] expected: i32,
+        #[case] is_yet: bool,
+    ) {
+        assert_eq!(is_yet_to_begin(&live(at, seen), expected), is_yet);
     }
 
     #[test]

@@ -80,9 +80,12 @@ pub fn of_valid(
     let of_pods = of_pods.map(BlockingProblem::from_failure);
     inputs.blocking_problem =
         of_pass.into_iter().chain(of_rotation).chain(of_pods).min_by_key(BlockingProblem::rank);
-    // Until the workload carries the new hash, the status keeps the versions that the live hash stands for.
-    let told =
-        spec.security.rotation == Rotation::Restart || view.workload_says(mounted_secrets.hash.as_deref());
+    // Until the workload carries the new hash, the status keeps the versions that the live hash stands for; and those of before
+    // until the first pod is to have the new ones.
+    let told = match spec.security.rotation {
+        Rotation::Restart => view.our_workload().is_none_or(|live| !view.is_yet_to_begin(spec, live)),
+        Rotation::InPlace => view.workload_says(mounted_secrets.hash.as_deref()),
+    };
     if carries_template && told {
         inputs.secrets.clone_from(&mounted_secrets.versions);
     }

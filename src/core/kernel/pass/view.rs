@@ -10,7 +10,7 @@ use crate::api::status::NEVER_OBSERVED;
 use crate::api::warming::Warming;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::desired::ports::Listening;
+use crate::kernel::desired::ports::{Listening, MEMCACHED_TLS};
 use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
 use crate::kernel::event::SeenPod;
 use crate::kernel::failure::Category;
@@ -142,7 +142,8 @@ impl<'a> View<'a> {
     }
 
     /// How the pods that serve listen, by the template of their workload; `None` without one. While a rollout goes on, some pods
-    /// have the template before that: clients are led to the new ones from the apply on, and it is those that become more.
+    /// have the template before that: clients are led to the new ones from its begin on, and it is those that become more. Before
+    /// that none has the template, and clients stay where they are.
     #[must_use]
     pub fn listening(&self, spec: &Validated) -> Option<Listening> {
         let live = self.serving_workload()?;
@@ -151,7 +152,25 @@ impl<'a> View<'a> {
         let of_spec = || live.is_rendered_from(spec);
         let wanted = spec.security.tls.is_some();
         let for_tls = if live.has_tls_port == wanted || of_spec() { wanted } else { live.has_tls_port };
-        Some(Listening { revision, for_tls })
+        let told = if self.is_yet_to_begin(spec, live) { self.has_told_tls() } else { None };
+        Some(Listening { revision, for_tls: told.unwrap_or(for_tls) })
+    }
+
+    /// Whether no pod has the template of this workload yet.
+    #[must_use]
+    pub fn is_yet_to_begin(&self, spec: &Validated, live: &Live) -> bool {
+        // Nobody puts the number of a former StatefulSet back.
+        let expected = match spec.workload {
+            Workload::StatefulSet => self.replicas_expected(spec),
+            Workload::Deployment => live.asked(),
+        };
+        stateful_set_rollout::is_yet_to_begin(live, expected)
+    }
+
+    /// Whether the list in the status names the port for TLS; `None` where it is empty.
+    fn has_told_tls(&self) -> Option<bool> {
+        let told = self.resource.seen.status.server_list.first()?;
+        Some(told.ends_with(&format!(":{}", MEMCACHED_TLS.number)))
     }
 
     /// The wait for the pod of the StatefulSet that was replaced last. It stays when it is over, until the next pod goes:

@@ -132,6 +132,26 @@ fn the_first_named_pod_of_a_rollout_waits_for_another_that_is_away() {
     assert_eq!(simulation.model.pods_of_the_new_template(), 3);
 }
 
+/// The warning of the end of a certificate goes by the versions in the status.
+#[test]
+fn the_status_names_the_secrets_that_pods_have_while_the_first_one_with_others_waits() {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    let carried = simulation.model.resource().status.secrets.clone();
+    simulation.model.lose_pod(0);
+    while let Some(event) = simulation.model.next_event_of(Watched::Pod) {
+        simulation.step(event);
+    }
+    simulation.model.set_secret(Some(1));
+    answer_all(&mut simulation);
+    assert_eq!(simulation.model.partition(), 3);
+    assert_eq!(simulation.model.resource().status.secrets, carried);
+    while simulation.model.partition() != 2 {
+        one_step(&mut simulation);
+    }
+    answer_all(&mut simulation);
+    assert_ne!(simulation.model.resource().status.secrets, carried);
+}
+
 /// It never found its Secret after the drain. The edit that mends that reaches it when it is given up, as any pod.
 #[test]
 fn an_edit_waits_no_longer_than_two_minutes_for_a_named_pod_that_does_not_start() {

@@ -4,7 +4,7 @@
 use memcached_operator_core::api::spec::{NetworkPolicySpec, STATEFUL_SET};
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -173,6 +173,29 @@ fn the_list_names_the_port_of_the_pods_that_run_while_tls_waits_for_its_secret_o
     }
 }
 
+/// A node is drained when TLS is switched on: the template has the port, and no pod has the template.
+#[test]
+fn the_list_names_the_port_of_the_pods_that_run_while_the_first_one_with_tls_waits_for_another() {
+    let mut simulation = edited(NAMED, NAMED);
+    simulation.settle();
+    simulation.model.set_secret(Some(0));
+    lose_first_pod(&mut simulation);
+    simulation.model.speak_tls(true);
+    answer_all(&mut simulation);
+    assert_eq!(simulation.model.partition(), 3);
+    assert_eq!(told_port(&simulation), servers(3, false));
+    simulation.settle();
+    assert_eq!(told_port(&simulation), servers(3, true));
+}
+
+/// The operator hears of it before anything else.
+fn lose_first_pod(simulation: &mut Simulation) {
+    simulation.model.lose_pod(0);
+    while let Some(event) = simulation.model.next_event_of(Watched::Pod) {
+        simulation.step(event);
+    }
+}
+
 /// Whether the policy and the Service let clients in on the port for TLS.
 fn lets_in(simulation: &Simulation) -> [bool; 2] {
     let open = [ChildKind::NetworkPolicy, ChildKind::Service].map(|kind| simulation.model.content(kind));
@@ -202,6 +225,25 @@ fn the_list_names_the_port_of_the_pods_that_run_while_the_end_of_tls_has_to_wait
     simulation.model.set_secret(Some(0));
     simulation.settle();
     assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(count, false), [false; 2]));
+}
+
+/// They speak TLS only, and the template has no port for it any more.
+#[test]
+fn clients_are_let_in_to_the_pods_that_run_while_the_first_one_without_tls_waits_for_another() {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    simulation.model.change_spec(|spec| {
+        let policy = NetworkPolicySpec { enabled: Some(true), ..NetworkPolicySpec::default() };
+        spec.security.as_mut().unwrap().network_policy = Some(policy);
+    });
+    simulation.model.speak_tls(true);
+    simulation.settle();
+    lose_first_pod(&mut simulation);
+    simulation.model.speak_tls(false);
+    answer_all(&mut simulation);
+    assert_eq!(simulation.model.partition(), 3);
+    assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(3, true), [true; 2]));
+    simulation.settle();
+    assert_eq!((told_port(&simulation), lets_in(&simulation)), (servers(3, false), [false; 2]));
 }
 
 /// One edit asks for TLS and another kind. The pods of the new kind wait for the Secret; those of before serve.

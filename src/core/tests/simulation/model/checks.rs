@@ -120,8 +120,7 @@ impl Model {
         let set = self.children.get(&ChildKind::StatefulSet);
         let asked = set.and_then(|set| set.content.parse()["spec"]["replicas"].as_i64());
         let is_paused = self.is_paused();
-        let count = match (&spec.autoscaling, asked) {
-            (_, Some(asked)) if is_paused => asked,
+        let expected = match (&spec.autoscaling, asked) {
             (None, _) => spec.replicas.unwrap_or(1).into(),
             (Some(_), Some(0)) => 0,
             (Some(bounds), asked) => {
@@ -129,8 +128,9 @@ impl Model {
                 asked.unwrap_or(fewest).clamp(fewest, bounds.max_replicas.unwrap_or(i32::MAX).into())
             }
         };
+        let count = asked.filter(|_| is_paused).unwrap_or(expected);
         let asks_for_set = workload(resource) == ChildKind::StatefulSet;
-        let port = self.port();
+        let port = self.port(&before.list, if asks_for_set { expected } else { i64::MAX });
         let of_service = || format!("{name}.{namespace}:{port}");
         let was_service = before.list.first().is_some_and(|it| !it.contains(".svc:"));
         let names_pods =
@@ -156,12 +156,21 @@ impl Model {
     }
 
     /// The port that clients are told: that of the pods that there are, by the template of what runs them, which is the former
-    /// workload for as long as it stands; before there is any, that of the pods to come.
-    fn port(&self) -> u16 {
+    /// workload for as long as it stands; before there is any, that of the pods to come. Before the first of so many pods gets
+    /// the template, it is the one that clients were told `before`; where another number of pods, for a while, gave it to some,
+    /// either is right.
+    fn port(&self, before: &[String], pods: i64) -> u16 {
         let resource = self.resource();
         let asked = workload(resource);
         let former = ChildKind::WORKLOADS.into_iter().filter(|kind| *kind != asked);
         let running = former.chain([asked]).find_map(|kind| self.children.get(&kind));
+        let told = |list: &[String]| -> Option<u16> { list.first()?.rsplit_once(':')?.1.parse().ok() };
+        if running.is_some_and(|it| it.kind == ChildKind::StatefulSet) && self.rollout_is_yet_to_begin(pods) {
+            let stays = told(before).filter(|_| self.pods_of_the_new_template() == 0);
+            if let Some(port) = stays.or_else(|| told(&resource.status.server_list)) {
+                return port;
+            }
+        }
         let tls = match running {
             Some(child) => child.content.parse()["spec"]["template"].to_string().contains("11212"),
             None => {

@@ -263,6 +263,12 @@ impl Model {
         self.named.pods.values().filter(|pod| pod.revision == set.update).count()
     }
 
+    /// Whether the first of so many pods is still to wait before it gets the template of now. Somebody may ask for fewer.
+    pub(super) fn rollout_is_yet_to_begin(&self, pods: i64) -> bool {
+        let Some(set) = self.set().map(Set::read) else { return false };
+        (1..HELD).contains(&set.partition) && i64::from(set.partition) >= pods.min(set.wanted.into())
+    }
+
     /// A pod dies, with what it held.
     pub(crate) fn lose_pod(&mut self, at: u8) {
         let numbers: Vec<i32> = self.named.pods.keys().copied().collect();
