@@ -39,6 +39,8 @@ pub enum Says {
     UnknownOwner,
     /// A field cannot change.
     Immutable,
+    /// RBAC refuses the user.
+    MissingRight,
     /// RBAC refuses the create that is a part of an apply.
     MissingCreate,
     /// The guard of owners wants the verb `update` on the owner's finalizers.
@@ -48,7 +50,7 @@ pub enum Says {
 }
 
 /// Every piece of English that is read.
-pub const FRAGMENTS: [Fragment; 12] = [
+pub const FRAGMENTS: [Fragment; 13] = [
     Fragment {
         words: "admission webhook \"",
         says: Says::Webhook,
@@ -93,6 +95,11 @@ pub const FRAGMENTS: [Fragment; 12] = [
         words: "updates to statefulset spec for fields other than",
         says: Says::Immutable,
         why: "The cause has the reason FieldValueForbidden, as for a field that may not stand there, and names no field but the spec.",
+    },
+    Fragment {
+        words: "forbidden: User \"",
+        says: Says::MissingRight,
+        why: "Forbidden without a cause, as for a plugin of admission whose words are anybody's: those of an expression in CEL.",
     },
     Fragment {
         words: " cannot create resource ",
@@ -145,18 +152,16 @@ pub fn classify(status: &Status) -> Category {
     }
 }
 
-/// Which verb a 403 misses.
+/// Which verb a 403 misses; `None` where neither RBAC nor the guard of owners says that one is missing.
 #[must_use]
-pub fn missing_verb(status: &Status) -> MissingVerb {
-    if says(status, Says::MissingFinalizers) {
-        MissingVerb::UpdateFinalizers
-    } else if says(status, Says::MissingDelete) {
-        MissingVerb::Delete
-    } else if says(status, Says::MissingCreate) {
-        MissingVerb::Create
-    } else {
-        MissingVerb::Requested
-    }
+pub fn missing_verb(status: &Status) -> Option<MissingVerb> {
+    let verbs = [
+        (Says::MissingFinalizers, MissingVerb::UpdateFinalizers),
+        (Says::MissingDelete, MissingVerb::Delete),
+        (Says::MissingCreate, MissingVerb::Create),
+        (Says::MissingRight, MissingVerb::Requested),
+    ];
+    verbs.into_iter().find(|(words, _)| says(status, *words)).map(|(_, verb)| verb)
 }
 
 /// Whether the message of a refusal holds a fragment that says this.
@@ -184,8 +189,12 @@ fn forbidden(status: &Status) -> Category {
         Category::QuotaExceeded
     } else if says(status, Says::UnknownOwner) {
         Category::Transient
-    } else {
+    } else if missing_verb(status).is_some() || status.reason.is_empty() {
+        // Without a reason it is a page of something before the API server.
         Category::Forbidden
+    } else {
+        // What is left are the plugins of admission: a MutatingAdmissionPolicy, or the conditions by which a webhook is asked.
+        Category::AdmissionDenied
     }
 }
 
@@ -335,7 +344,20 @@ mod tests {
         r#"services "cache" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion memcached.c5c3.io/v1alpha1 Kind Memcached: no matches for kind "Memcached""#,
         Category::Transient
     )]
-    #[case::a_proxy_without_words(403, "Forbidden", "", Category::Forbidden)]
+    #[case::a_proxy(403, "", "<html>Forbidden</html>", Category::Forbidden)]
+    #[case::a_proxy_without_words(403, "", "", Category::Forbidden)]
+    #[case::a_policy_that_changes_objects_and_cannot(
+        403,
+        "Invalid",
+        "policy 'mirror' with binding 'here' denied request: failed to evaluate matchCondition: no such key: labels",
+        Category::AdmissionDenied
+    )]
+    #[case::a_webhook_whose_condition_fails(
+        403,
+        "Forbidden",
+        r#"deployments.apps "cache" is forbidden: expression 'object.metadata.labels.team == "a"' resulted in error: no such key: labels"#,
+        Category::AdmissionDenied
+    )]
     #[case::an_exhausted_quota(
         403,
         "Forbidden",
@@ -439,7 +461,7 @@ mod tests {
         403,
         "Forbidden",
         r#"pods "x" is forbidden: violates PodSecurity "restricted:latest""#,
-        Category::Forbidden
+        Category::AdmissionDenied
     )]
     #[case::no_answer(0, "", "connection reset by peer", Category::Transient)]
     #[case::an_expired_token(401, "Unauthorized", "Unauthorized", Category::Transient)]
@@ -465,6 +487,17 @@ mod tests {
     )]
     fn a_missing_permission_is_named(#[case] words: &str, #[case] verb: MissingVerb) {
         let message = format!("services \"cache\" is forbidden: User \"op\" {words}");
-        assert_eq!(missing_verb(&status(403, "Forbidden", &message, &Value::Null)), verb);
+        assert_eq!(missing_verb(&status(403, "Forbidden", &message, &Value::Null)), Some(verb));
+    }
+
+    #[test]
+    fn what_names_no_verb_misses_none() {
+        for (reason, message) in [
+            ("", "<html>Forbidden</html>"),
+            ("Invalid", "policy 'mirror' with binding 'here' denied request: no such key: labels"),
+            ("Forbidden", r#"services "cache" is forbidden: not yet ready to handle request"#),
+        ] {
+            assert_eq!(missing_verb(&status(403, reason, message, &Value::Null)), None, "{message}");
+        }
     }
 }

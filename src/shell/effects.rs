@@ -329,8 +329,9 @@ impl Operation {
             | Category::Transient
             | Category::Internal => return self.failed(category, &said(status)),
         }
+        let Some(missing_verb) = missing_verb(status) else { return self.failed(category, &said(status)) };
         let (plural, status_of) = (kinds::plural(self.kind), matches!(self.kind, Watched::Memcached));
-        let (verb, what) = match missing_verb(status) {
+        let (verb, what) = match missing_verb {
             MissingVerb::UpdateFinalizers => {
                 ("update", format!("{}/finalizers", kinds::plural(Watched::Memcached)))
             }

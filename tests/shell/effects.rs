@@ -346,12 +346,24 @@ async fn a_missing_permission_is_named() {
     let failure = refused(create(), 403, "Forbidden", &words.replace("cannot patch", "cannot create")).await;
     assert!(failure.message.contains("lacks the verb create on deployments.apps"), "{}", failure.message);
 
-    let failure = refused(write_status("1", json!({})), 403, "Forbidden", "no").await;
+    let failure = refused(write_status("1", json!({})), 403, "Forbidden", words).await;
     assert!(
         failure.message.contains("lacks the verb patch on memcacheds.memcached.c5c3.io/status"),
         "{}",
         failure.message
     );
+}
+
+#[tokio::test]
+async fn who_refuses_without_a_word_of_a_verb_is_quoted_and_no_verb_is_claimed() {
+    let policy = "policy 'mirror' with binding 'here' denied request: no such key: labels";
+    for (reason, message, category) in
+        [("Invalid", policy, Category::AdmissionDenied), ("", "<html>no</html>", Category::Forbidden)]
+    {
+        let message_of_ours = format!("cannot create Deployment shop/sessions: 403 {message}");
+        let expected = Failure { category, message: message_of_ours };
+        assert_eq!(refused(create(), 403, reason, message).await, expected);
+    }
 }
 
 #[tokio::test]

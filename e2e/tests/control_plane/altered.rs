@@ -44,13 +44,13 @@ fn policies(space: &Space, kind: &str, plural: &str) -> Api<DynamicObject> {
 }
 
 /// What a policy of the cluster changes.
-struct Mutation<'a> {
-    group: &'a str,
-    resources: &'a [&'a str],
+pub(crate) struct Mutation<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) resources: &'a [&'a str],
     /// Of which objects.
-    condition: &'a str,
+    pub(crate) condition: &'a str,
     /// How, as a list of operations.
-    patch: &'a str,
+    pub(crate) patch: &'a str,
 }
 
 impl Mutation<'_> {
@@ -84,14 +84,14 @@ impl Mutation<'_> {
         ]
     }
 
-    async fn begin(&self, space: &Space) -> Result<()> {
+    pub(crate) async fn begin(&self, space: &Space) -> Result<()> {
         for (api, object) in self.objects(space) {
             api.patch(space.name(), &PatchParams::apply("e2e-test").force(), &Patch::Apply(object)).await?;
         }
         Ok(())
     }
 
-    async fn end(&self, space: &Space) -> Result<()> {
+    pub(crate) async fn end(&self, space: &Space) -> Result<()> {
         for (api, _) in self.objects(space).iter().rev() {
             api.delete(space.name(), &DeleteParams::default()).await?;
         }

@@ -19,7 +19,11 @@ use memcached_operator::kernel::failure::Category;
 use memcached_operator::shell::classify::{FRAGMENTS, MissingVerb, classify, missing_verb};
 use serde_json::{Value, json};
 
+use crate::altered::Mutation;
 use crate::support::webhook::Webhook;
+
+/// An expression in CEL that fails for each ConfigMap of these tests.
+const BROKEN: &str = "object.data.none == 'x'";
 
 /// A place to send applies to.
 struct Target {
@@ -219,7 +223,8 @@ async fn permissions(space: &Space) -> Result<Vec<Status>> {
     )
     .await?;
     let verbs = [&create, &delete, &finalizers].map(missing_verb);
-    ensure!(verbs == [MissingVerb::Create, MissingVerb::Delete, MissingVerb::UpdateFinalizers], "{verbs:?}");
+    let wanted = [MissingVerb::Create, MissingVerb::Delete, MissingVerb::UpdateFinalizers].map(Some);
+    ensure!(verbs == wanted, "{verbs:?}");
     // Whoever may do everything is not asked.
     let strange = owned(service("existing"), "Strange", true);
     let wanted = expected(Category::Transient, "cannot find RESTMapping");
@@ -260,21 +265,46 @@ async fn policy(space: &Space) -> Result<Vec<Status>> {
     Ok(vec![refused?])
 }
 
+/// A policy that is to change what is applied, and cannot tell whether.
+async fn mutating_policy(space: &Space) -> Result<Vec<Status>> {
+    let broken = Mutation {
+        group: "",
+        resources: &["configmaps"],
+        condition: BROKEN,
+        patch: "[JSONPatch{op: 'add', path: '/data', value: {'a': 'b'}}]",
+    };
+    broken.begin(space).await?;
+    let wanted = expected(Category::AdmissionDenied, "policy '");
+    let refused = await_refusal(&Target::for_space(space), "ConfigMap", &config_map("mutated"), wanted).await;
+    broken.end(space).await?;
+    Ok(vec![refused?])
+}
+
 async fn webhook(space: &Space) -> Result<Vec<Status>> {
+    let denied = expected(Category::AdmissionDenied, "denied the request: exceeded quota: a test says no");
+    let undecided = expected(Category::AdmissionDenied, "no such key");
+    let condition = json!([{"name": "broken", "expression": BROKEN}]);
+    Ok(vec![
+        refusal_of_webhook(space, &json!([]), denied).await?,
+        refusal_of_webhook(space, &condition, undecided).await?,
+    ])
+}
+
+/// What is said under a webhook that refuses whatever it is asked for, and is asked on these conditions.
+async fn refusal_of_webhook(space: &Space, conditions: &Value, wanted: Expected) -> Result<Status> {
     let webhook = Webhook::start().await?;
     let configuration = json!({"metadata": {"name": space.name()}, "webhooks": [{
         "name": "no.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
         "clientConfig": webhook.client_config(), "namespaceSelector": here(space),
-        "rules": config_maps(),
+        "rules": config_maps(), "matchConditions": conditions,
     }]});
     let configurations = Api::<ValidatingWebhookConfiguration>::all(space.client());
     let configuration: ValidatingWebhookConfiguration = serde_json::from_value(configuration)?;
     let params = PatchParams::apply("e2e-test").force();
     configurations.patch(space.name(), &params, &Patch::Apply(configuration)).await?;
-    let wanted = expected(Category::AdmissionDenied, "denied the request: exceeded quota: a test says no");
     let refused = await_refusal(&Target::for_space(space), "ConfigMap", &config_map("webhook"), wanted).await;
     configurations.delete(space.name(), &DeleteParams::default()).await?;
-    Ok(vec![refused?])
+    refused
 }
 
 /// What the API server says of namespaces and objects that are not there: no word of English is read.
@@ -331,6 +361,7 @@ async fn every_refusal_is_understood_and_every_fragment_that_is_read_is_said() -
         refusals.extend(absent(space).await?);
         refusals.extend(terminating(space).await?);
         refusals.extend(policy(space).await?);
+        refusals.extend(mutating_policy(space).await?);
         refusals.extend(webhook(space).await?);
         refusals.extend(quota(space).await?);
         let unsaid: Vec<_> = FRAGMENTS

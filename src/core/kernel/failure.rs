@@ -17,11 +17,11 @@ pub enum Category {
     ImmutableField,
     /// The object is not the one that we know (409; 422 on `metadata.uid`; 404): read it again.
     Conflict,
-    /// RBAC says no (403).
+    /// RBAC says no (403), or something before the API server does.
     Forbidden,
     /// A quota says no (403).
     QuotaExceeded,
-    /// An admission policy or webhook says no (any 4xx with its words).
+    /// An admission policy or webhook says no (any 4xx with its words), or another plugin of admission (403).
     AdmissionDenied,
     /// The namespace is being deleted (403) or gone (404): nothing can be created, and that is fine.
     NamespaceTerminating,

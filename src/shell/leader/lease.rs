@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::elector::{Answer, Ask, RELEASED_SECONDS, Record};
 use crate::kernel::failure::Category;
-use crate::shell::classify::classify;
+use crate::shell::classify::{classify, missing_verb};
 use crate::shell::client::{CallError, call, said};
 use crate::shell::clock::Clock;
 
@@ -133,7 +133,7 @@ impl Store {
                 _ => {
                     let words = said(&status);
                     match classify(&status) {
-                        Category::Forbidden => lost(
+                        Category::Forbidden if missing_verb(&status).is_some() => lost(
                             format!(
                                 "the operator lacks the verb {verb} on leases.coordination.k8s.io in namespace {}: \
                                  grant it in a Role ({words})",
