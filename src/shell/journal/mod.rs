@@ -246,6 +246,9 @@ impl File {
     fn record(&mut self, at: Timestamp, line: Option<Arc<[u8]>>, reconciler: &Reconciler) {
         match &mut self.state {
             State::Gap { retry_at } if at < *retry_at => {}
+            // Else each line that a slow disk has written makes room for the snapshot of one more file: memory fills with them, and
+            // files that hold hardly a step push those out that do.
+            State::Gap { .. } if !self.writer.is_idle() => {}
             State::Gap { .. } => self.open(reconciler),
             State::Writing { .. } if self.writer.failed() => {
                 self.state = State::Gap { retry_at: at.saturating_add(RETRY).unwrap_or(at) };
@@ -269,5 +272,40 @@ impl File {
         if self.writer.open(|| opening(Some(reconciler))) {
             self.state = State::Writing { bytes: 0 };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::writer::IN_FLIGHT;
+    use super::*;
+    use crate::kernel::reconciler::Settings;
+
+    #[test]
+    fn after_a_gap_a_slow_disk_begins_one_file_once_it_has_written_what_was_before() {
+        let (writer, mut inbox) = Writer::without_thread();
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let gaps = |count: u32| {
+            let line = format!("\nmemcached_operator_journal_gaps_total {count}\n");
+            metrics.render().unwrap().contains(&line)
+        };
+        let state = State::Gap { retry_at: Timestamp::MIN };
+        let mut file = File { writer, state, bytes_per_file: u64::MAX, metrics: Arc::clone(&metrics) };
+        let reconciler = Reconciler::new(Settings::default());
+        let mut steps = |count: usize| {
+            for _ in 0..count {
+                file.record(Timestamp::UNIX_EPOCH, Some(Arc::from(&b"{}\n"[..])), &reconciler);
+            }
+        };
+        // The first line of the file, as many lines as there is room for, and one more.
+        steps(IN_FLIGHT + 1);
+        assert!(gaps(1));
+
+        let mut files = 0;
+        for _ in 0..IN_FLIGHT + 100 {
+            files += usize::from(matches!(inbox.try_recv(), Ok(Message::Open { .. })));
+            steps(2);
+        }
+        assert!(files == 2 && gaps(1), "{files} files: {}", metrics.render().unwrap());
     }
 }

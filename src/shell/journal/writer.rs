@@ -17,7 +17,7 @@ use crate::shell::metrics::Metrics;
 /// Files of one journal: the one being written and those before it.
 pub const FILES: u64 = 4;
 /// Messages on their way to the disk: a burst of a cold start fits.
-const IN_FLIGHT: usize = 512;
+pub(super) const IN_FLIGHT: usize = 512;
 
 /// What the thread is told.
 pub(super) enum Message {
@@ -47,6 +47,18 @@ impl Writer {
         let thread =
             thread.inspect_err(|error| tracing::warn!(%error, "no journal: cannot start its thread")).ok();
         Self { messages, number: 0, failed, thread }
+    }
+
+    /// One without a thread: whoever has the other end takes the messages as slowly as a disk may.
+    #[cfg(test)]
+    pub(super) fn without_thread() -> (Self, mpsc::Receiver<Message>) {
+        let (messages, inbox) = mpsc::channel(IN_FLIGHT);
+        (Self { messages, number: 0, failed: Arc::default(), thread: None }, inbox)
+    }
+
+    /// Whether the thread has taken all that it was told.
+    pub(super) fn is_idle(&self) -> bool {
+        self.messages.capacity() == self.messages.max_capacity()
     }
 
     /// Whether the file begun last could not be written.
