@@ -314,7 +314,7 @@ impl Operator {
                 }
             }
             Event::Leading(leading) => metrics.leading(*leading),
-            Event::Done { .. } | Event::Answered { .. } => self.in_flight = self.in_flight.saturating_sub(1),
+            Event::Done { .. } => self.in_flight = self.in_flight.saturating_sub(1),
             _ => {}
         }
     }
@@ -325,10 +325,8 @@ impl Operator {
                 self.in_flight += 1;
                 self.executor.send(id, resource, request);
             }
-            Effect::Ask { id, resource, question } => {
-                self.in_flight += 1;
-                self.executor.ask(id, resource, question);
-            }
+            // It changes nothing, so that an end does not wait for it.
+            Effect::Ask { id, resource, question } => self.executor.ask(id, resource, question),
             Effect::Publish { resource, uid, kube_event } => {
                 self.publisher.publish(Publication { resource, uid, kube_event });
             }
@@ -432,4 +430,41 @@ pub fn signals() -> Result<mpsc::Receiver<()>, RunError> {
         }
     });
     Ok(receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+    use crate::kernel::effect::PodQuestion;
+    use crate::kernel::event::PodsReply;
+    use crate::kernel::object::Key;
+    use crate::kernel::request::RequestId;
+
+    #[tokio::test]
+    async fn a_question_to_pods_keeps_no_operator_from_ending() {
+        let silent = service_fn(|_: Request<Body>| pending::<Result<Response<Body>, BoxError>>());
+        let reconciler = Reconciler::new(Settings::default());
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let journal = Journal::start(None, &reconciler, Arc::clone(&metrics));
+        let gates = Gates::new(&[Scope::All]);
+        let parts = Parts { reconciler, journal, metrics, gates, clock: Clock::start() };
+        let mut operator = Operator::new(&Client::new(silent, "default"), parts);
+
+        let id = RequestId(1);
+        let resource = Key { namespace: "shop".to_owned(), name: "sessions".to_owned() };
+        operator.carry_out(Effect::Ask { id, resource, question: PodQuestion::Figures });
+        let ((_pings, mut pings), (_signals, mut signals)) = (mpsc::channel(1), mpsc::channel(1));
+        let ended = timeout(Duration::from_secs(1), operator.drain(&mut pings, &mut signals)).await;
+        assert_eq!(ended, Ok(Ended::Cleanly));
+
+        operator.in_flight = 1;
+        operator.take_note(&Event::Answered { id, reply: PodsReply::Figures(Vec::new()) });
+        assert_eq!(operator.in_flight, 1, "an answer of pods ends no request");
+    }
 }
