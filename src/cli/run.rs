@@ -211,10 +211,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         let client = shell::client::connect(args.kubeconfig.as_deref()).await?;
         anyhow::Ok(shell::run(listener, client, options(args).await?, shell::signals()?).await?)
-    })?;
-    // Does not wait for a disk or a name server that hangs.
+    });
+    // Waits for no disk or name server that hangs, also after an error.
     runtime.shutdown_background();
-    Ok(match ended {
+    Ok(match ended? {
         Ended::Cleanly => ExitCode::SUCCESS,
         Ended::AtOnce => ExitCode::from(INTERRUPTED),
     })

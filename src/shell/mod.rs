@@ -255,11 +255,13 @@ impl Operator {
         tracing::info!(in_flight = self.in_flight, "ending: no new work, requests under way may finish");
         watches.shutdown().await;
         self.lead(false);
-        let ended = self.drain(&mut pings, &mut signals).await;
-        if ended == Ended::Cleanly {
-            self.close(campaign).await;
+        if self.drain(&mut pings, &mut signals).await == Ended::AtOnce {
+            return Ok(Ended::AtOnce);
         }
-        Ok(ended)
+        tokio::select! {
+            Some(()) = signals.recv() => Ok(Ended::AtOnce),
+            () = self.close(campaign) => Ok(Ended::Cleanly),
+        }
     }
 
     /// Whether this process holds the Lease has changed.

@@ -318,8 +318,8 @@ async fn a_signal_lets_requests_under_way_finish_and_begins_no_others() {
     replay(journal.as_bytes()).unwrap();
 }
 
-/// Asks an operator to end in the midst of its writes, and hears the Events of these one after the other.
-async fn ends_after_its_events(cluster: &Cluster, mut operator: Operator) {
+/// Asks an operator to end in the midst of its writes, and answers these: how many there were. The Events of them wait then.
+async fn waits_for_its_events(cluster: &Cluster, operator: &mut Operator) -> usize {
     until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
     operator.signal().await;
     operator.page("/metrics", |_, body| body.contains("\nmemcached_operator_leader 0\n")).await;
@@ -329,6 +329,12 @@ async fn ends_after_its_events(cluster: &Cluster, mut operator: Operator) {
     until("an Event", || !cluster.events.lock().unwrap().is_empty()).await;
     let ends = timeout(Duration::from_millis(500), &mut operator.ended).await;
     assert!(ends.is_err(), "it ended while an Event was not answered");
+    begun
+}
+
+/// As above; then the Events are heard one after the other.
+async fn ends_after_its_events(cluster: &Cluster, mut operator: Operator) {
+    let begun = waits_for_its_events(cluster, &mut operator).await;
     for told in 1..=begun {
         until("each Event", || cluster.events.lock().unwrap().len() == told).await;
         assert_eq!(cluster.let_go.load(Ordering::Relaxed), 0, "the Lease was let go before Event {told}");
@@ -406,6 +412,16 @@ async fn a_second_signal_ends_it_at_once() {
     let operator = Operator::start(&cluster).await;
     until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
     operator.signal().await;
+    operator.signal().await;
+    assert_eq!(operator.end().await.0, Ended::AtOnce);
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once_also_while_events_wait() {
+    let cluster = one_resource();
+    cluster.stores.store(true, Ordering::Relaxed);
+    let mut operator = Operator::start(&cluster).await;
+    waits_for_its_events(&cluster, &mut operator).await;
     operator.signal().await;
     assert_eq!(operator.end().await.0, Ended::AtOnce);
 }
