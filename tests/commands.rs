@@ -3,9 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where the program cannot be run")]
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::mpsc;
 
 use jiff::Timestamp;
 use memcached_operator::kernel::event::Event;
@@ -195,6 +198,90 @@ fn a_kubeconfig_that_is_not_there_is_named_and_nobody_is_told_to_set_the_variabl
         "{said}"
     );
     assert!(!said.contains("set KUBECONFIG"), "{said}");
+}
+
+/// What a port hears first while the program asks a cluster for its caches, and what the program says. Whoever comes there is
+/// turned away. `PORT` stands for the port in the address of the API server, in that of the proxy of the kubeconfig, and in the
+/// environment.
+fn first_heard([server, proxy, environment]: [&str; 3]) -> (String, String) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let (heard, hears) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut first) = (stream.unwrap(), [0; 1024]);
+            let length = stream.read(&mut first).unwrap();
+            // Nobody waits for either at the end.
+            let _ = heard.send(String::from_utf8_lossy(&first[..length]).into_owned());
+            let _ =
+                stream.write_all(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let [server, proxy, environment] = [server, proxy, environment].map(|it| it.replace("PORT", &port));
+    let cluster = json!({"server": server, "proxy-url": proxy, "certificate-authority": "ca.crt"});
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": {}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    });
+    let folder = TempDir::new().unwrap();
+    let authority = rcgen::generate_simple_self_signed(vec!["api".to_owned()]).unwrap().cert.pem();
+    fs::write(folder.path().join("ca.crt"), authority).unwrap();
+    fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+    command.args(["status", "--kubeconfig", "kubeconfig"]).current_dir(folder.path()).env_clear();
+    command.envs(environment.split(' ').filter_map(|variable| variable.split_once('=')));
+    let said = text(&command.output().unwrap().stderr);
+    (hears.try_recv().unwrap_or_default().replace(&port, "PORT"), said)
+}
+
+/// How TLS begins.
+const TLS: &str = "\u{16}\u{3}";
+const TUNNEL: &str = "CONNECT 0.0.0.0:PORT HTTP/1.1\r\n";
+const TUNNEL_OF_A_USER: &str =
+    "CONNECT 192.0.2.1:6443 HTTP/1.1\r\nHost: 192.0.2.1:6443\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n";
+
+// 0.0.0.0 is this machine, but it is not on loopback. Nobody serves at port 9 or at 192.0.2.1.
+#[rstest]
+#[case::of_the_environment(["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:PORT"], TUNNEL)]
+#[case::without_its_scheme(["https://0.0.0.0:PORT", "", "https_proxy=127.0.0.1:PORT"], TUNNEL)]
+#[case::that_is_itself_excepted(
+    ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:PORT NO_PROXY=127.0.0.1"],
+    TUNNEL
+)]
+#[case::that_is_not_for_this_server(
+    ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=.svc,0.0.0.0,"],
+    TLS
+)]
+#[case::that_is_not_for_loopback(["https://127.0.0.1:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9"], TLS)]
+#[case::that_is_not_for_plain_http(
+    ["http://127.0.0.1:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=127.0.0.1"],
+    "GET /"
+)]
+#[case::of_the_kubeconfig(
+    [
+        "https://192.0.2.1:6443",
+        "http://user:p%40ss@127.0.0.1:PORT",
+        "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=*",
+    ],
+    TUNNEL_OF_A_USER
+)]
+#[case::of_the_kubeconfig_with_tls(["https://192.0.2.1:6443", "https://127.0.0.1:PORT", ""], TLS)]
+#[case::of_another_protocol(["https://192.0.2.1:6443", "socks5://127.0.0.1:PORT", ""], "\u{5}\u{1}\u{0}")]
+fn the_api_server_is_asked_over_the_proxy_that_kubectl_takes(
+    #[case] where_to: [&str; 3],
+    #[case] first: &str,
+) {
+    let (heard, said) = first_heard(where_to);
+    assert!(heard.starts_with(first), "{heard:?}; it says {said}");
+}
+
+#[test]
+fn a_proxy_that_cannot_be_used_is_named_and_not_passed_by() {
+    let (heard, said) = first_heard(["https://127.0.0.1:PORT", "ftp://127.0.0.1:PORT", ""]);
+    assert_eq!(heard, "");
+    assert!(said.contains("cannot use a proxy of the scheme ftp"), "{said}");
 }
 
 /// What a program prints that believes that it is on a terminal.

@@ -1,24 +1,30 @@
 //! The client for the API server, and one request over it. IO.
 //!
-//! Takes a kubeconfig, or what the environment offers; gives a [`Client`] that retries nothing, and [`call`], which bounds the
-//! time of a request. `watches`, `effects` and `leader` call it.
+//! Takes a kubeconfig, or what the environment offers; gives a [`Client`] that retries nothing and takes the proxy that kubectl
+//! takes, and [`call`], which bounds the time of a request. `watches`, `effects` and `leader` call it.
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::net::IpAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::header::USER_AGENT;
+use http::{HeaderValue, Uri};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Builder;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection as Transport, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::Client;
-use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::client::{Body, ConfigExt};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
-use tower::{BoxError, ServiceBuilder};
+use tokio::net::TcpStream;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 
 /// Deadline of every request, its answer included. Of lists and watches only the head of the answer has to come within it.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -59,6 +65,12 @@ pub enum ConnectError {
         "found no way to reach a Kubernetes API server: name a kubeconfig that can be read, by --kubeconfig or KUBECONFIG, or run in a pod"
     )]
     Nothing(#[source] kube::config::InferConfigError),
+    /// The proxy before the API server is of another kind.
+    #[error("cannot use a proxy of the scheme {scheme}: http, https and socks5 are possible")]
+    Proxy {
+        /// The scheme of its address.
+        scheme: String,
+    },
     /// The configuration was read, but no client can be made of it: a broken certificate, for example.
     #[error("cannot make a client of the Kubernetes configuration")]
     Client(#[source] kube::Error),
@@ -95,7 +107,7 @@ impl Default for Access<'_> {
 /// # Errors
 /// As [`connect`]; also when the kubeconfig has no such context.
 pub async fn connect_to(access: &Access<'_>) -> Result<Client, ConnectError> {
-    client(configuration(access).await?, TokioExecutor::new())
+    connect_by(access, TokioExecutor::new()).await
 }
 
 /// Connects as [`connect`] does, but `executor` runs the connections, and may end them.
@@ -106,20 +118,63 @@ pub async fn connect_on<E>(executor: E, kubeconfig: Option<&Path>) -> Result<Cli
 where
     E: hyper::rt::Executor<Connection> + Send + Sync + Clone + 'static,
 {
-    client(configuration(&Access { kubeconfig, ..Access::default() }).await?, executor)
+    connect_by(&Access { kubeconfig, ..Access::default() }, executor).await
 }
 
-/// As [`ClientBuilder`] makes it, but for what is read at a time. Its connections read more at a time the more there is to read,
-/// and never less again: some 200 kB for each list and watch, for as long as the operator runs.
-fn client<E>(config: Config, executor: E) -> Result<Client, ConnectError>
+async fn connect_by<E>(access: &Access<'_>, executor: E) -> Result<Client, ConnectError>
 where
     E: hyper::rt::Executor<Connection> + Send + Sync + Clone + 'static,
 {
-    if config.proxy_url.is_some() {
-        let builder = ClientBuilder::try_from((config, executor)).map_err(ConnectError::Client)?;
-        return Ok(builder.build());
+    let config = configuration(access).await?;
+    let mut plain = HttpConnector::new();
+    plain.enforce_http(false);
+    let Some(proxy) = proxy(access, &config)? else { return client(boxed(plain), config, executor) };
+    let address = proxy.uri().clone();
+    match address.scheme_str().unwrap_or_default() {
+        "http" | "https" => {
+            // A proxy may speak TLS, too.
+            let tls = config.rustls_https_connector().map_err(ConnectError::Client)?;
+            let tunnel = Tunnel::new(address, tls);
+            let tunnel = match proxy.basic_auth() {
+                Some(auth) => tunnel.with_auth(auth.clone()),
+                None => tunnel,
+            };
+            client(tunnel, config, executor)
+        }
+        "socks5" | "socks5h" => {
+            let socks = SocksV5::new(address, plain);
+            let socks = match proxy.raw_auth() {
+                Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
+                None => socks,
+            };
+            client(boxed(socks), config, executor)
+        }
+        scheme => Err(ConnectError::Proxy { scheme: scheme.to_owned() }),
     }
-    let connector = config.rustls_https_connector().map_err(ConnectError::Client)?;
+}
+
+/// Of one type, so that the code of a client is there once for both.
+fn boxed<C>(connector: C) -> BoxCloneSyncService<Uri, TokioIo<TcpStream>, BoxError>
+where
+    C: Service<Uri, Response = TokioIo<TcpStream>> + Clone + Send + Sync + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError> + 'static,
+{
+    BoxCloneSyncService::new(connector.map_err(|error: C::Error| -> BoxError { error.into() }))
+}
+
+/// A client over what `connector` connects to. As kube's `ClientBuilder` makes it, but for what is read at a time. The connections
+/// of that one read more at a time the more there is to read, and never less again: some 200 kB for each list and watch, for as
+/// long as the operator runs.
+fn client<C, E>(connector: C, config: Config, executor: E) -> Result<Client, ConnectError>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: hyper::rt::Read + hyper::rt::Write + Transport + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+    E: hyper::rt::Executor<Connection> + Send + Sync + Clone + 'static,
+{
+    let connector = config.rustls_https_connector_with_connector(connector).map_err(ConnectError::Client)?;
     let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -155,6 +210,38 @@ async fn configuration(access: &Access<'_>) -> Result<Config, ConnectError> {
     config.reset_reader_on_write = true;
     config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
     Ok(config)
+}
+
+/// The proxy before the API server, if any, as kubectl chooses it. That of the kubeconfig counts whatever the environment says.
+/// That of the environment does not count for an API server that `NO_PROXY` names, or on loopback. In a pod there is none.
+fn proxy(access: &Access<'_>, config: &Config) -> Result<Option<Intercept>, ConnectError> {
+    let Config { cluster_url, proxy_url, .. } = config;
+    // That of either, without a look at `NO_PROXY`.
+    let Some(url) = proxy_url else { return Ok(None) };
+    if !names_proxy(access) {
+        let proxy = Matcher::from_env().intercept(cluster_url);
+        return Ok(proxy.filter(|_| !is_on_loopback(cluster_url)));
+    }
+    let proxy = Matcher::builder().all(url.to_string()).build().intercept(cluster_url);
+    let scheme = url.scheme_str().unwrap_or_default();
+    proxy.map(Some).ok_or_else(|| ConnectError::Proxy { scheme: scheme.to_owned() })
+}
+
+/// Whether the kubeconfig, and not the environment, has a proxy for its cluster.
+fn names_proxy(access: &Access<'_>) -> bool {
+    let Access { kubeconfig, context, .. } = *access;
+    let read = kubeconfig.map_or_else(Kubeconfig::read, Kubeconfig::read_from).unwrap_or_default();
+    let name = context.or(read.current_context.as_deref());
+    let context = read.contexts.iter().find(|it| Some(it.name.as_str()) == name);
+    let context = context.and_then(|it| it.context.as_ref());
+    let cluster = context.and_then(|context| read.clusters.iter().find(|it| it.name == context.cluster));
+    let proxy = cluster.and_then(|it| it.cluster.as_ref()?.proxy_url.as_deref());
+    proxy.is_some_and(|url| !url.is_empty())
+}
+
+fn is_on_loopback(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 async fn from_file(
