@@ -72,7 +72,7 @@ pub struct RolloutBudget {
     out_of_sight: BTreeSet<Scope>,
     turns: Turns,
     /// Resources that wait and have not been queued again, but for those that wait to adopt. A turn that is suspended waits
-    /// here too.
+    /// here or there too.
     waiting: BTreeMap<Key, BudgetedRollout>,
     /// Resources that wait to adopt: while adoption is halted, nobody looks at them.
     #[serde(default)]
@@ -86,8 +86,8 @@ struct Turns {
     all: BTreeMap<Key, RolloutTurn>,
     /// Turns in use.
     rolling: usize,
-    /// Turns that keep others from adopting.
-    halting: usize,
+    /// Resources whose turn keeps others from adopting.
+    halting: BTreeSet<Key>,
 }
 
 impl Turns {
@@ -98,14 +98,16 @@ impl Turns {
     fn insert(&mut self, key: Key, turn: RolloutTurn) {
         self.remove(&key);
         self.rolling += usize::from(turn.is_used());
-        self.halting += usize::from(turn.halts_adoption());
+        if turn.halts_adoption() {
+            self.halting.insert(key.clone());
+        }
         self.all.insert(key, turn);
     }
 
     fn remove(&mut self, key: &Key) {
         if let Some(turn) = self.all.remove(key) {
             self.rolling -= usize::from(turn.is_used());
-            self.halting -= usize::from(turn.halts_adoption());
+            self.halting.remove(key);
         }
     }
 }
@@ -172,8 +174,9 @@ pub enum TurnState {
     Waiting(BudgetedRollout),
     /// The pods may be replaced.
     Granted(RolloutTurn),
-    /// The next pod of a StatefulSet waits: others roll. The turn is idle and stays on record, and the rollout goes on by it.
-    Suspended(RolloutTurn),
+    /// The next pod waits: others roll, or halt adoption. The turn is idle and stays on record, and the rollout goes on by it. With
+    /// what is to be done by it next, where that has a cause: for that it waits.
+    Suspended(RolloutTurn, Option<BudgetedRollout>),
 }
 
 impl TurnState {
@@ -187,17 +190,19 @@ impl TurnState {
                 let stalled = stalled || turn.idle || turn.halts_adoption();
                 Self::Granted(RolloutTurn { stalled, ..turn })
             }
-            Self::Suspended(turn) => Self::Suspended(RolloutTurn { stalled, ..turn }),
+            Self::Suspended(turn, reason) => Self::Suspended(RolloutTurn { stalled, ..turn }, reason),
             other => other,
         }
     }
 
-    /// The turn that waits for others; `cause`: what is to be done by it next, where that has one.
+    /// The turn that waits for others; `reason`: why something is to be done by it next, where that has a cause.
     #[must_use]
-    pub const fn suspended(self, cause: Option<BudgetedRollout>) -> Self {
-        match (self, cause) {
-            (Self::Granted(turn), None) => Self::Suspended(RolloutTurn { idle: true, ..turn }),
-            (Self::Granted(turn), Some(cause)) => Self::Suspended(RolloutTurn { cause, idle: true, ..turn }),
+    pub const fn suspended(self, reason: Option<BudgetedRollout>) -> Self {
+        match (self, reason) {
+            (Self::Granted(turn), None) => Self::Suspended(RolloutTurn { idle: true, ..turn }, None),
+            (Self::Granted(turn), Some(cause)) => {
+                Self::Suspended(RolloutTurn { cause, idle: true, ..turn }, reason)
+            }
             (other, _) => other,
         }
     }
@@ -206,7 +211,7 @@ impl TurnState {
     #[must_use]
     pub const fn on_record(self) -> Option<RolloutTurn> {
         match self {
-            Self::Granted(turn) | Self::Suspended(turn) => Some(turn),
+            Self::Granted(turn) | Self::Suspended(turn, _) => Some(turn),
             Self::NotNeeded | Self::Waiting(_) => None,
         }
     }
@@ -273,7 +278,9 @@ impl RolloutBudget {
             (Some(turn), None) => TurnState::Granted(turn),
             (None, Some(cause)) if self.may_grant(key, cause) => TurnState::Granted(RolloutTurn::new(cause)),
             // Should the cause go away, the pods that are left may not go without a turn.
-            (Some(turn), Some(cause)) if !done => TurnState::Suspended(RolloutTurn { cause, ..turn }),
+            (Some(turn), Some(cause)) if !done => {
+                TurnState::Suspended(RolloutTurn { cause, ..turn }, Some(cause))
+            }
             (_, Some(cause)) => TurnState::Waiting(cause),
             (None, None) => TurnState::NotNeeded,
         }
@@ -297,10 +304,15 @@ impl RolloutBudget {
             }
             TurnState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
             TurnState::Granted(turn) => self.turns.insert(key.clone(), turn),
-            // Whatever its cause: it began before adoption was halted.
-            TurnState::Suspended(turn) => {
+            TurnState::Suspended(turn, reason) => {
                 self.turns.insert(key.clone(), turn);
-                self.waiting.insert(key.clone(), turn.cause);
+                if reason == Some(BudgetedRollout::Adoption) {
+                    // While others halt adoption, a free turn is of no use to it: called, it would come back at once.
+                    self.adopting.insert(key.clone());
+                } else {
+                    // Whatever its cause: it began before adoption was halted.
+                    self.waiting.insert(key.clone(), turn.cause);
+                }
             }
         }
     }
@@ -329,7 +341,10 @@ impl RolloutBudget {
         let seen = |key: &&Key| self.sees(key);
         let waiting = self.waiting.keys().filter(seen).take(free);
         let adopting = self.adopting.iter().filter(seen).take(adopting);
-        let mut called: Vec<Key> = waiting.chain(adopting).cloned().collect();
+        // Who halts adoption keeps all others from it, and not itself.
+        let may_go_on = |key: &&Key| self.adopting.contains(*key) && !self.is_adoption_halted(Some(*key));
+        let halting = self.turns.halting.iter().filter(seen).filter(may_go_on);
+        let mut called: Vec<Key> = waiting.chain(adopting).chain(halting).cloned().collect();
         called.sort_unstable();
         called.truncate(free);
         for key in &called {
@@ -379,13 +394,14 @@ impl RolloutBudget {
 
     fn is_adoption_halted(&self, but: Option<&Key>) -> bool {
         let own = but.and_then(|key| self.turn(key)).filter(|own| own.halts_adoption());
-        self.turns.halting > usize::from(own.is_some())
+        self.turns.halting.len() > usize::from(own.is_some())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
+    use proptest::option;
     use proptest::prelude::*;
 
     use super::*;
@@ -565,6 +581,33 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_turn_whose_pods_are_away_is_not_called_to_adopt_while_another_halts_that() {
+        let budget = BudgetSettings { limit: 2, adoption: Adoption::Budgeted };
+        let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
+        rollout_budget.note(&key("a"), rolling(Adopting).idle(true));
+        rollout_budget.note(&key("b"), idle(Adopting));
+        let suspended = rollout_budget.turn_state(&key("a"), Some(Adopting), false);
+        assert_eq!(suspended, rolling(Adopting).suspended(Some(Adopting)));
+        rollout_budget.note(&key("a"), suspended);
+        assert_eq!(rollout_budget.call_next(), vec![], "it would find the same");
+        rollout_budget.note(&key("b"), TurnState::NotNeeded);
+        assert_eq!(rollout_budget.call_next(), vec![key("a")]);
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Adopting), false), rolling(Adopting));
+    }
+
+    #[test]
+    fn who_halts_adoption_itself_is_called_to_go_on_with_it() {
+        let mut rollout_budget = of_one();
+        rollout_budget.note(&key("a"), rolling(Adopting).suspended(Some(Adopting)).stalled(true));
+        rollout_budget.note(&key("b"), TurnState::Waiting(Adopting));
+        rollout_budget.note(&key("c"), rolling(Secret));
+        assert_eq!(rollout_budget.call_next(), vec![]);
+        rollout_budget.note(&key("c"), TurnState::NotNeeded);
+        assert_eq!(rollout_budget.call_next(), vec![key("a")]);
+        assert_eq!(rollout_budget.call_next(), vec![], "it keeps the other from it");
+    }
+
+    #[test]
     fn who_is_refused_to_adopt_keeps_others_from_it_and_itself_from_nothing() {
         let mut rollout_budget = of_one();
         rollout_budget.note(&key("a"), idle(Adopting));
@@ -581,6 +624,7 @@ mod tests {
         limit: usize,
         turns: BTreeMap<Key, RolloutTurn>,
         waiting: BTreeMap<Key, BudgetedRollout>,
+        /// Those of them that have a turn and are not to adopt by it.
         suspended: BTreeSet<Key>,
     }
 
@@ -593,10 +637,12 @@ mod tests {
                 TurnState::NotNeeded => {}
                 TurnState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
                 TurnState::Granted(turn) => drop(self.turns.insert(key.clone(), turn)),
-                TurnState::Suspended(turn) => {
+                TurnState::Suspended(turn, reason) => {
                     self.turns.insert(key.clone(), turn);
                     self.waiting.insert(key.clone(), turn.cause);
-                    self.suspended.insert(key.clone());
+                    if reason != Some(Adopting) {
+                        self.suspended.insert(key.clone());
+                    }
                 }
             }
         }
@@ -638,7 +684,8 @@ mod tests {
             turn.prop_map(|(cause, stalled, idle)| {
                 TurnState::Granted(RolloutTurn { cause, stalled, idle })
             }),
-            cause().prop_map(|cause| TurnState::Granted(RolloutTurn::new(cause)).suspended(None)),
+            (cause(), option::of(cause()), any::<bool>())
+                .prop_map(|(cause, reason, stalled)| { rolling(cause).suspended(reason).stalled(stalled) }),
         ]
     }
 

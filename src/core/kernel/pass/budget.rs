@@ -88,7 +88,7 @@ fn adoption(
     }
     match rollout_budget.turn_state(key, Some(BudgetedRollout::Adoption), view.pods_are_back()) {
         TurnState::Granted(_) => AdoptionState::Begins,
-        TurnState::Waiting(_) | TurnState::NotNeeded | TurnState::Suspended(_) => AdoptionState::Waits,
+        TurnState::Waiting(_) | TurnState::NotNeeded | TurnState::Suspended(..) => AdoptionState::Waits,
     }
 }
 
@@ -110,7 +110,7 @@ pub fn apply<'a>(
     let waits_for_secret = matches!(
         turn_state,
         TurnState::Waiting(BudgetedRollout::Secret)
-            | TurnState::Suspended(RolloutTurn { cause: BudgetedRollout::Secret, .. })
+            | TurnState::Suspended(RolloutTurn { cause: BudgetedRollout::Secret, .. }, _)
     );
     if !waits_for_secret {
         return budgeted;
@@ -165,7 +165,7 @@ fn by_turn<'a>(
             let plan = waits_for_answer(newest);
             BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
-        (TurnState::Waiting(_) | TurnState::Suspended(_), _) => {
+        (TurnState::Waiting(_) | TurnState::Suspended(..), _) => {
             BudgetedPlan { plan: waiting(view, mounted_secrets, present, turn_state), turn_state }
         }
         (TurnState::Granted(_), _) => {
@@ -207,7 +207,7 @@ fn waiting<'a>(
     turn_state: TurnState,
 ) -> Plan<'a> {
     let mut plan = match turn_state {
-        TurnState::Suspended(_) => plan.keeping_pods(view, mounted_secrets),
+        TurnState::Suspended(..) => plan.keeping_pods(view, mounted_secrets),
         _ => plan,
     };
     let until_turn = plan.desired.is_until_turn().then(|| plan.desired.workload());

@@ -150,7 +150,8 @@ impl Reconciler {
             effects.push(Effect::RelistAll);
         }
         self.queue.fire(at);
-        self.queue_called();
+        let mut called = BTreeSet::new();
+        self.queue_called(&mut called);
         let may_write = self.leading && self.is_synced();
         while may_write
             && self.pending_requests.len() < self.settings.max_in_flight
@@ -158,7 +159,7 @@ impl Reconciler {
         {
             if self.world.is_synced_in(&key.namespace) {
                 self.pass(&key, &mut effects);
-                self.queue_called();
+                self.queue_called(&mut called);
             } else {
                 self.unsynced.insert(key);
             }
@@ -176,10 +177,15 @@ impl Reconciler {
         effects
     }
 
-    /// Queues the resources that may get their turn to roll, behind those that were edited.
-    fn queue_called(&mut self) {
+    /// Queues the resources that may get their turn to roll, behind those that were edited. Who was called in this step before is
+    /// looked at in the next one: whatever the budget says, a step ends.
+    fn queue_called(&mut self, called: &mut BTreeSet<Key>) {
         for key in self.world.rollout_budget.call_next() {
-            self.queue.push(&key, Lane::Backlog);
+            if called.insert(key.clone()) {
+                self.queue.push(&key, Lane::Backlog);
+            } else {
+                self.queue.set_timer(&key, Some(self.now));
+            }
         }
     }
 
@@ -491,8 +497,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::status::BudgetedRollout;
     use crate::kernel::instance_metrics::InstanceMetrics;
     use crate::kernel::messages::{LogLevel, LogLine};
+    use crate::kernel::rollout_budget::TurnState;
     use crate::kernel::seen;
 
     fn with_a_resource() -> (Reconciler, Key) {
@@ -518,6 +526,22 @@ mod tests {
         reconciler.pass(&key, &mut effects);
         reconciler.pass(&key, &mut effects);
         assert_eq!(effects, [Effect::Observe(Observation::InstanceGone(key))]);
+    }
+
+    #[test]
+    fn who_is_called_again_in_one_step_is_looked_at_in_the_next_one() {
+        let (mut reconciler, key) = with_a_resource();
+        reconciler.world.rollout_budget.saw(&Scope::All);
+        reconciler.queue.pop();
+        let mut called = BTreeSet::new();
+        let mut queued_and_timed = || {
+            let budget = &mut reconciler.world.rollout_budget;
+            budget.note(&key, TurnState::Waiting(BudgetedRollout::Secret));
+            reconciler.queue_called(&mut called);
+            (reconciler.queue.pop(), reconciler.queue.next_fire())
+        };
+        assert_eq!(queued_and_timed(), (Some(key.clone()), None));
+        assert_eq!(queued_and_timed(), (None, Some(Timestamp::UNIX_EPOCH)));
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn with_halt(message: String, inputs: &StatusInputs<'_>) -> String {
 fn awaited_turn(inputs: &StatusInputs<'_>) -> Option<String> {
     let (cause, begun) = match inputs.turn_state {
         TurnState::Waiting(cause) => (cause, false),
-        TurnState::Suspended(turn) => (turn.cause, true),
+        TurnState::Suspended(turn, _) => (turn.cause, true),
         TurnState::NotNeeded | TurnState::Granted(_) => return None,
     };
     let event = match cause {

@@ -310,6 +310,22 @@ fn adoption_that_is_refused_halts_too_and_keeps_no_secret_from_being_rotated() {
     assert_eq!(fleet.rollouts(), [0, 1, 1]);
 }
 
+/// A turn is free and is of no use to it: the step in which it is looked at has an end.
+#[test]
+fn who_has_an_idle_turn_and_loses_its_pods_waits_for_the_end_of_a_halt_and_not_for_a_turn() {
+    let mut fleet = Fleet::new(2, 2);
+    (fleet.without_status, fleet.refused) = (Some(FIRST), Some(("cache-01", Category::AdmissionDenied)));
+    fleet.restart(ADOPTING);
+    fleet.quiet();
+    fleet.model(FIRST).fail_rollout();
+    fleet.quiet();
+    assert!(fleet.is_halted());
+    assert_eq!(fleet.rollouts(), [0, 0]);
+    (fleet.without_status, fleet.refused) = (None, None);
+    fleet.let_pass(20);
+    assert_eq!(fleet.at(REVISION), ["1"; 2]);
+}
+
 /// The second of two caches. It waits for its turn, as the first has the only one and its pods stay away.
 const SECOND: &str = "cache-01";
 
