@@ -71,7 +71,17 @@ pub fn of_failure(failure: &Failure, before: Option<&Backoff>, after: Option<&Ba
         | Category::Internal => !is_known,
     };
     let level = if is_worth_a_warning { LogLevel::Warn } else { LogLevel::Debug };
-    line(level, format!("{} ({})", failure.message, failure.category.label()))
+    line(level, words_of(failure))
+}
+
+/// A request failed that was sent together with one whose failure was told.
+#[must_use]
+pub fn of_failure_meanwhile(failure: &Failure) -> LogLine {
+    line(LogLevel::Debug, words_of(failure))
+}
+
+fn words_of(failure: &Failure) -> String {
+    format!("{} ({})", failure.message, failure.category.label())
 }
 
 /// A namespace is being deleted, with so many resources in it.

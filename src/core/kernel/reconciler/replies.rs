@@ -159,10 +159,8 @@ impl Replies<'_> {
                 entry.backoff = None;
             }
             Err(failure) => {
-                let before = entry.backoff.take();
-                let attempt = Attempt::default();
-                let after = Backoff::from_failure(before.as_ref(), failure, attempt, subject.uid, self.now);
-                let line = log_lines::of_failure(&after.failure, before.as_ref(), Some(&after));
+                let (after, line) =
+                    back_off_from_one_of_many(entry.backoff.take(), failure, subject.uid, self.now);
                 entry.backoff = Some(after);
                 effects.push(subject.log(line));
             }
@@ -234,11 +232,10 @@ impl Replies<'_> {
     /// Notes why a pod could not be deleted.
     fn on_pod_kept(&mut self, subject: &Subject<'_>, failure: Failure, effects: &mut Vec<Effect>) {
         let Some(resource) = subject.find_in(&mut self.world.resources) else { return };
-        let (before, attempt) = (resource.pod_backoff.take(), Attempt::default());
-        let mut after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, self.now);
+        let before = resource.pod_backoff.take().map(|it| *it);
+        let (mut after, line) = back_off_from_one_of_many(before, failure, subject.uid, self.now);
         // The backoff is that of all pods: which of them changes says nothing about the others.
         after.retry_at = after.retry_at.or_else(|| self.now.checked_add(REFUSED_DELETION).ok());
-        let line = log_lines::of_failure(&after.failure, before.as_deref(), Some(&after));
         resource.pod_backoff = Some(Box::new(after));
         effects.push(subject.log(line));
     }
@@ -391,6 +388,25 @@ struct Circumstances<'a> {
     version: &'a str,
     answered: Moment,
     now: Timestamp,
+}
+
+/// The backoff after a request failed of which several are under way at a time, and the line about it: each cache reads a Secret
+/// that it shares. What fails while the backoff holds was sent before that began, and is no further failure in a row.
+fn back_off_from_one_of_many(
+    before: Option<Backoff>,
+    failure: Failure,
+    uid: &Uid,
+    now: Timestamp,
+) -> (Backoff, LogLine) {
+    let attempt = Attempt::default();
+    match before {
+        Some(before) if before.holds(&attempt, now) => (before, log_lines::of_failure_meanwhile(&failure)),
+        before => {
+            let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
+            let line = log_lines::of_failure(&after.failure, before.as_ref(), Some(&after));
+            (after, line)
+        }
+    }
 }
 
 /// Stores what the answer to a write of a child proves. Returns what to say and to count.

@@ -532,7 +532,7 @@ impl Fleet {
         }
     }
 
-    fn pass_time(&mut self, duration: SignedDuration) {
+    pub(crate) fn pass_time(&mut self, duration: SignedDuration) {
         self.now += duration;
         self.models.values_mut().for_each(|model| model.now = self.now);
         for who in 0..self.operators.len() {

@@ -150,6 +150,21 @@ fn what_was_computed_counts_for_nothing_where_the_pods_were_started_with_somethi
     }
 }
 
+/// All have read it by the time when the first one hears that it cannot.
+#[test]
+fn a_secret_that_many_mount_and_that_cannot_be_read_for_a_moment_is_read_again_a_moment_later() {
+    let mut fleet = Fleet::mounting(8, 3);
+    fleet.restart(BudgetSettings { limit: 1, ..BudgetSettings::default() });
+    fleet.quiet();
+    fleet.unreadable = Some(Category::Transient);
+    fleet.secrets().set_secret(Some(5));
+    fleet.quiet();
+    fleet.unreadable = None;
+    fleet.pass_time(SignedDuration::from_secs(3));
+    fleet.quiet();
+    assert_eq!(fleet.turns().iter().flatten().count(), 1, "one of them rolls");
+}
+
 /// The user names another Secret, or one more, that cannot be read yet. The hash on the pods is that of the first.
 #[test]
 fn an_edit_that_names_another_secret_waits_while_that_cannot_be_read() {
