@@ -111,10 +111,14 @@ impl Live {
         self.template.as_ref().is_some_and(|template| template.hash == hash())
     }
 
-    /// Identifies a version of the spec: the generation or, for a kind without one, the resourceVersion.
+    /// Identifies a version of the spec: the generation or, for a kind without one, what is compared of the object. Its
+    /// resourceVersion moves with its status, that of an autoscaler a few times a minute.
     #[must_use]
     pub fn spec_version(&self) -> String {
-        if self.generation > 0 { self.generation.to_string() } else { self.resource_version.to_string() }
+        match self.generation {
+            1.. => self.generation.to_string(),
+            _ => self.comparison.fingerprint().to_string(),
+        }
     }
 
     /// What is new in an object that was seen again.

@@ -1,6 +1,8 @@
 //! How a live child compares with what is desired: its object until it was compared, the outcome afterwards. Pure; part
 //! of a live child.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use twox_hash::XxHash3_64;
@@ -83,15 +85,21 @@ impl Comparison {
         Self::Pending(Box::new(Uncompared { content, owned, before: None }))
     }
 
-    /// Keeps the outcome of a comparison and lets the object go.
-    pub fn keep(&mut self, desired: BodyHash, differences: Differences) {
-        let of = match &*self {
-            Self::Done(before) => before.of,
+    /// That of the live object.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        match self {
+            Self::Done(result) => result.of,
             Self::Pending(object) => match &object.before {
                 Some(before) => before.of,
                 None => Fingerprint::new(&object.content, object.owned.as_ref()),
             },
-        };
+        }
+    }
+
+    /// Keeps the outcome of a comparison and lets the object go.
+    pub fn keep(&mut self, desired: BodyHash, differences: Differences) {
+        let of = self.fingerprint();
         *self = Self::Done(ComparisonResult { desired, differences: some(differences), of });
     }
 
@@ -171,6 +179,12 @@ impl Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(u64);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:016x}", self.0)
+    }
+}
 
 impl Fingerprint {
     /// Of an object that was seen.

@@ -1,14 +1,18 @@
 //! Who decides on the number of pods: the spec, or an autoscaler.
 
 use jiff::{SignedDuration, Timestamp};
+use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::event::{ScalingInactive, SeenChild, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope};
-use memcached_operator_core::kernel::request::{Request, StatusWrite};
+use memcached_operator_core::kernel::request::{ChildWrite, Request, StatusWrite};
+use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::{Age, World};
 use serde_json::{Value, json};
 
-use crate::support::{complete, condition, deployment, live, run, scaled_by_others, sent, service, world};
+use crate::support::{
+    complete, condition, deployment, live, object, run, scaled_by_others, sent, service, world,
+};
 
 #[test]
 fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
@@ -85,6 +89,43 @@ fn an_autoscaler_that_cannot_be_seen_may_be_there_and_keeps_the_number_that_it_s
     let unseen = without_autoscalers(world(&off, children.clone()));
     assert_eq!(sent(&unseen), Vec::<String>::new());
     assert_eq!(sent(&world(&off, children)), ["apply Deployment"], "nobody else decides");
+}
+
+/// An autoscaler after somebody set how many pods it makes at most.
+fn with_most(version: &str, most: i32) -> SeenChild {
+    let mut object = object(ChildKind::HorizontalPodAutoscaler, &autoscaled());
+    object["metadata"]["resourceVersion"] = json!(version);
+    object["spec"]["maxReplicas"] = json!(most);
+    seen::child(ChildKind::HorizontalPodAutoscaler, &serde_json::from_value(object).unwrap()).unwrap()
+}
+
+/// The attempts to write the autoscaler.
+fn attempts(world: &World) -> Vec<Attempt> {
+    let of_autoscaler = |request: Request| match request {
+        Request::WriteChild(ChildWrite { kind: ChildKind::HorizontalPodAutoscaler, attempt, .. }) => {
+            Some(attempt)
+        }
+        _ => None,
+    };
+    run(world).requests.into_iter().filter_map(of_autoscaler).collect()
+}
+
+/// It has no generation, and its controller writes its status again and again.
+#[test]
+fn an_apply_of_an_autoscaler_that_was_refused_for_good_is_sent_again_for_another_spec_and_not_for_its_status()
+{
+    let spec = autoscaled();
+    let deployment = complete(scaled_by_others(&with_replicas(&spec, 5)), 5);
+    let mut world = world(&spec, vec![service(&spec), deployment, with_most("7", 9)]);
+    let sent = attempts(&world).pop().unwrap();
+    let failure = Failure { category: Category::Invalid, message: "no".to_owned() };
+    let refused = Backoff { failure, attempts: 1, races: 0, retry_at: None, sent };
+    let resource = world.resources.values_mut().next().unwrap();
+    resource.slot_mut(ChildKind::HorizontalPodAutoscaler).backoff = Some(Box::new(refused));
+    for (seen, expected) in [(with_most("8", 9), 0), (with_most("9", 10), 1)] {
+        world.see_child(seen, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(attempts(&world).len(), expected);
+    }
 }
 
 /// A settled autoscaled cache whose autoscaler has had no metrics for this long, and what a pass over it then says.
