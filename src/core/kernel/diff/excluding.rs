@@ -4,8 +4,9 @@
 //! does not own, and with ours beside theirs the API server refuses it.
 
 use json_patch::jsonptr::PointerBuf;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::api::quantity::Quantity;
 use crate::kernel::object::ChildKind;
 
 /// The places in `live` without which an apply of `desired` is not refused for them. `owned` is what our entry in managedFields
@@ -69,13 +70,23 @@ impl<'a> Part<'a> {
         both.collect()
     }
 
+    /// Whether a field is somebody else's alone.
+    fn is_theirs(&self, field: &str) -> bool {
+        let owned = self.owned.is_some_and(|owned| owned.get(format!("f:{field}")).is_some());
+        self.theirs.get(field).is_some() && self.ours.get(field).is_none() && !owned
+    }
+
+    /// The fields that are somebody else's alone and exclude ours.
+    fn theirs_where(&self, excludes: impl Fn(&str) -> bool) -> Vec<PointerBuf> {
+        let names = self.theirs.as_object().into_iter().flat_map(Map::keys);
+        let excluding = names.filter(|name| self.is_theirs(name) && excludes(name));
+        excluding.map(|name| self.place.with_trailing_token(name.as_str())).collect()
+    }
+
     /// Those of these fields that are somebody else's, where another one of them is ours.
     fn others(&self, fields: &[&str]) -> Vec<PointerBuf> {
-        let is_theirs = |field: &&&str| {
-            let owned = self.owned.is_some_and(|owned| owned.get(format!("f:{field}")).is_some());
-            self.theirs.get(**field).is_some() && self.ours.get(**field).is_none() && !owned
-        };
-        let others = fields.iter().filter(is_theirs).map(|field| self.place.with_trailing_token(*field));
+        let others = fields.iter().filter(|field| self.is_theirs(field));
+        let others = others.map(|field| self.place.with_trailing_token(*field));
         let one_is_ours = fields.iter().any(|field| self.ours.get(*field).is_some());
         others.filter(|_| one_is_ours).collect()
     }
@@ -83,6 +94,19 @@ impl<'a> Part<'a> {
     /// The part itself where such a field is in it: without any of them it would not be valid.
     fn with_others(&self, fields: &[&str]) -> Option<PointerBuf> {
         (!self.others(fields).is_empty()).then(|| self.place.clone())
+    }
+
+    /// The amounts of a container in this field of its resources; either side may have none.
+    fn amounts(&self, field: &str) -> Self {
+        let names = ["resources", field];
+        let below = |value: &'a Value| value.get(names[0]).and_then(|it| it.get(names[1]));
+        let record = |owned: &'a Value| owned.get("f:resources")?.get(format!("f:{field}"));
+        Self {
+            place: names.iter().fold(self.place.clone(), |place, name| place.with_trailing_token(*name)),
+            ours: below(self.ours).unwrap_or(&Value::Null),
+            theirs: below(self.theirs).unwrap_or(&Value::Null),
+            owned: self.owned.and_then(record),
+        }
     }
 
     /// That the container may do everything, where ours says that it may not become more than it is.
@@ -93,6 +117,19 @@ impl<'a> Part<'a> {
             is(context.theirs, "privileged", true) && is(context.ours, "allowPrivilegeEscalation", false);
         context.others(&["allowPrivilegeEscalation", "privileged"]).pop().filter(|_| excluded)
     }
+}
+
+/// What a container may use at most where ours asks for more, and what it asks for where ours allows less: the API server takes no
+/// such pair.
+fn amounts(container: &Part<'_>) -> Vec<PointerBuf> {
+    let [requests, limits] = ["requests", "limits"].map(|field| container.amounts(field));
+    let amount = |of: &Value, name: &str| Quantity::parse(of.get(name)?.as_str()?);
+    let exceeds = |requests: &Value, limits: &Value, name: &str| {
+        amount(requests, name).zip(amount(limits, name)).is_some_and(|(least, most)| least > most)
+    };
+    let mut found = limits.theirs_where(|name| exceeds(requests.ours, limits.theirs, name));
+    found.append(&mut requests.theirs_where(|name| exceeds(requests.theirs, limits.ours, name)));
+    found
 }
 
 /// The ways of a probe to ask, and those of a hook.
@@ -107,7 +144,7 @@ fn of_pod(pod: &Part<'_>) -> Vec<PointerBuf> {
         let handled: [&[&str]; 3] = [&["livenessProbe"], &["readinessProbe"], &["lifecycle", "preStop"]];
         let handlers = handled.iter().filter_map(|fields| container.at(fields)?.with_others(HANDLERS));
         let of_context = seccomp(&container).into_iter().chain(container.privileged());
-        handlers.chain(of_context).collect::<Vec<_>>()
+        handlers.chain(of_context).chain(amounts(&container)).collect::<Vec<_>>()
     };
     seccomp(pod).into_iter().chain(containers.flat_map(of_container)).collect()
 }
@@ -135,6 +172,35 @@ mod tests {
         assert_eq!(found(json!({"f:spec": {"f:selector": {}}})), ["/spec/maxUnavailable"]);
         assert_eq!(found(json!({"f:spec": {"f:maxUnavailable": {}}})), [""; 0], "an apply removes it");
         assert_eq!(strings(&excluding(ChildKind::PodDisruptionBudget, &ours, &ours, None)), [""; 0]);
+    }
+
+    /// As `kubectl set resources` leaves it: what was ours of it before is theirs.
+    #[test]
+    fn a_limit_below_what_ours_asks_for_excludes_it_and_so_does_a_request_above_what_ours_allows() {
+        let template = |resources: Value| {
+            let container = json!({"name": "memcached", "resources": resources});
+            json!({"spec": {"template": {"spec": {"containers": [container]}}}})
+        };
+        let found = |ours: Value, theirs: Value, owned: Option<&Value>| {
+            strings(&excluding(ChildKind::StatefulSet, &template(ours), &template(theirs), owned))
+        };
+        let requests = |cpu: &str| json!({"requests": {"cpu": cpu}});
+        let limits = |cpu: &str| json!({"limits": {"cpu": cpu}});
+        let both = |least: &str, most: &str| json!({"requests": {"cpu": least}, "limits": {"cpu": most}});
+        let place = |field: &str| [format!("/spec/template/spec/containers/0/resources/{field}/cpu")];
+        assert_eq!(found(requests("500m"), both("100m", "200m"), None), place("limits"));
+        assert_eq!(found(requests("500m"), both("100m", "0.5"), None), [""; 0], "it is enough");
+        assert_eq!(found(limits("1"), both("1500m", "2"), None), place("requests"));
+        assert_eq!(found(limits("1"), both("1000m", "2"), None), [""; 0], "it is allowed");
+        assert_eq!(found(both("500m", "1"), both("100m", "200m"), None), [""; 0], "an apply writes both");
+        let owned = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {
+            "k:{\"name\":\"memcached\"}": {"f:resources": {"f:limits": {"f:cpu": {}}}},
+        }}}}});
+        assert_eq!(
+            found(requests("500m"), both("100m", "200m"), Some(&owned)),
+            [""; 0],
+            "an apply removes it"
+        );
     }
 
     #[test]
