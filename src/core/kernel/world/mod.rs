@@ -207,16 +207,21 @@ impl World {
         concerned
     }
 
-    /// The API server has this version. Returns the resources that remember how another version changed an apply.
+    /// The API server has this version. Returns the resources that remember how another version changed an apply, or that another
+    /// version refused something for good.
     pub fn meet_server(&mut self, version: String) -> BTreeSet<Key> {
         if self.server_version.as_ref() == Some(&version) {
             return BTreeSet::new();
         }
-        let remembers = |it: &Resource| {
-            it.slots.values().filter_map(|slot| slot.altered.as_ref()).any(|it| it.server_version != version)
-        };
-        let concerned =
-            self.resources.iter().filter(|(_, it)| remembers(it)).map(|(key, _)| key.clone()).collect();
+        let is_another = self.server_version.is_some();
+        let mut concerned = BTreeSet::new();
+        for (key, resource) in &mut self.resources {
+            let mut altered = resource.slots.values().filter_map(|slot| slot.altered.as_ref());
+            let remembers = altered.any(|it| it.server_version != version);
+            if (is_another && resource.forget_refusals()) || remembers {
+                concerned.insert(key.clone());
+            }
+        }
         self.server_version = Some(version);
         concerned
     }

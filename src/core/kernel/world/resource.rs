@@ -244,6 +244,14 @@ impl Resource {
         }
     }
 
+    /// Forgets what was refused for good: who refused it is another one by now. Returns whether there was something.
+    pub(super) fn forget_refusals(&mut self) -> bool {
+        let is_for_good = |refused: &mut Box<Backoff>| refused.retry_at.is_none();
+        let of_children = self.slots.values_mut().map(|slot| &mut slot.backoff);
+        let refusals = [&mut self.backoff].into_iter().chain(of_children);
+        refusals.filter_map(|it| it.take_if(is_for_good)).count() > 0
+    }
+
     /// What is known of a child, to be changed.
     pub fn slot_mut(&mut self, kind: ChildKind) -> &mut Slot {
         self.slots.entry(kind).or_default()

@@ -2,6 +2,7 @@
 
 use memcached_operator_core::api::status::AlteredFields;
 use memcached_operator_core::kernel::effect::Effect;
+use memcached_operator_core::kernel::failure::Category;
 use serde_json::json;
 
 use crate::fleet::Fleet;
@@ -106,6 +107,25 @@ fn another_version_of_the_api_server_is_asked_once_what_it_makes_of_it() {
 }
 
 #[test]
+fn what_one_version_of_the_api_server_refused_for_good_is_sent_once_more_to_another_one() {
+    let mut simulation = settled(0, Cluster::Faithful);
+    simulation.model.tamper_replicas(7);
+    simulation.hear();
+    let apply = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "apply Deployment");
+    let at = simulation.requests.iter().position(apply).unwrap();
+    simulation.answer(at, false, Some(Category::Invalid));
+    simulation.settle();
+    simulation.requested.clear();
+    simulation.step(simulation.model.says_version());
+    assert_eq!(simulation.settle(), 0, "it is the same one");
+    simulation.model.upgrade();
+    simulation.step(simulation.model.says_version());
+    simulation.settle();
+    assert_eq!(simulation.requested.iter().filter(|it| *it == "apply Deployment").count(), 1);
+    simulation.model.check_converged();
+}
+
+#[test]
 fn what_the_cluster_no_longer_changes_is_no_longer_said() {
     let mut simulation = settled(0, Cluster::RewritesImages);
     simulation.model.become_another(Cluster::Faithful);
@@ -126,7 +146,7 @@ fn an_answer_that_is_lost_costs_one_more_apply() {
     }
     let apply = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "apply Deployment");
     let at = simulation.requests.iter().position(apply).unwrap();
-    simulation.answer(at, true, Some(memcached_operator_core::kernel::failure::Category::Transient));
+    simulation.answer(at, true, Some(Category::Transient));
     simulation.settle();
     assert_eq!(simulation.requested.iter().filter(|it| *it == "apply Deployment").count(), 2);
     assert_eq!(altered(&simulation), only(IMAGE));
