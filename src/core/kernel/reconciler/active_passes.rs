@@ -47,6 +47,19 @@ impl ActivePasses {
         })
     }
 
+    /// Another replica may have led: what it did meanwhile is no time of ours.
+    pub(super) fn begin_anew(&mut self, now: Timestamp) {
+        self.0.retain(|_, it| it.outstanding > 0);
+        self.0.values_mut().for_each(|it| it.since = now);
+    }
+
+    /// A resource is left alone. Where a batch is under way, its answers end that.
+    pub(super) fn leave(&mut self, key: &Key) {
+        if !self.is_under_way(key) {
+            self.end(key);
+        }
+    }
+
     /// Nothing is left to send. Returns when the resource was taken from the queue.
     pub(super) fn end(&mut self, key: &Key) -> Option<Timestamp> {
         self.0.remove(key).map(|it| it.since)

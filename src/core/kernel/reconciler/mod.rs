@@ -161,6 +161,7 @@ impl Reconciler {
                 self.pass(&key, &mut effects);
                 self.queue_called(&mut called);
             } else {
+                self.active_passes.leave(&key);
                 self.unsynced.insert(key);
             }
         }
@@ -267,9 +268,7 @@ impl Reconciler {
     fn forget(&mut self, key: &Key) {
         self.queue.forget(key);
         self.unsynced.remove(key);
-        if !self.active_passes.is_under_way(key) {
-            self.active_passes.end(key);
-        }
+        self.active_passes.leave(key);
         if self.world.resources_in(&key.namespace).next().is_none() {
             self.last_told.namespace_is_empty(&key.namespace);
         }
@@ -280,6 +279,7 @@ impl Reconciler {
         self.world.follow_status(&Scope::All);
         self.world.let_unavailable_age(|_| true);
         self.open_questions.clear();
+        self.active_passes.begin_anew(self.now);
         self.queue_all();
     }
 
@@ -356,13 +356,13 @@ impl Reconciler {
     /// Runs the pass of one resource, unless its last batch is under way: the last answer queues the resource again.
     fn pass(&mut self, key: &Key, effects: &mut Vec<Effect>) {
         let Some(resource) = self.world.resources.get(key) else { return };
-        self.active_passes.begin(key, self.now);
         let panicked = |backoff: &Backoff| {
             backoff.failure.category == Category::Internal && backoff.holds(&Attempt::default(), self.now)
         };
         if self.active_passes.is_under_way(key) || resource.backoff.as_deref().is_some_and(panicked) {
             return;
         }
+        self.active_passes.begin(key, self.now);
         let view = self.view(resource);
         match catch_unwind(AssertUnwindSafe(|| pass::run(&view))) {
             Ok(pass) => self.carry_out(key, pass, effects),
@@ -493,6 +493,7 @@ impl Reconciler {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
     use kube_core::DynamicObject;
     use serde_json::json;
 
@@ -526,6 +527,22 @@ mod tests {
         reconciler.pass(&key, &mut effects);
         reconciler.pass(&key, &mut effects);
         assert_eq!(effects, [Effect::Observe(Observation::InstanceGone(key))]);
+    }
+
+    #[test]
+    fn the_time_in_which_another_one_led_counts_towards_no_pass() {
+        for is_answered in [true, false] {
+            let (mut reconciler, key) = with_a_resource();
+            reconciler.active_passes.begin(&key, Timestamp::UNIX_EPOCH);
+            reconciler.active_passes.send(&key, 1);
+            if is_answered {
+                reconciler.active_passes.answer(&key);
+            }
+            let later = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
+            reconciler.step(later, Event::Leading(true));
+            reconciler.active_passes.begin(&key, later);
+            assert_eq!(reconciler.active_passes.end(&key), Some(later));
+        }
     }
 
     #[test]
