@@ -15,8 +15,9 @@
 //! error of the API server or of a webhook) the turn counts. The turn of a StatefulSet between two pods is idle also while a
 //! Secret is missing or StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a
 //! free one is needed again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource
-//! is looked at again when a turn ends. A resource that adopts a newer template and stalls or is refused blocks all further
-//! adoptions until its turn ends. That it did is not on record: after a restart only what its status says then counts.
+//! is looked at again when a turn ends. One that is to adopt next waits also while another resource halts that. A resource that
+//! adopts a newer template and stalls or is refused blocks all further adoptions until its turn ends. That it did is not on record:
+//! after a restart only what its status says then counts.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
@@ -174,8 +175,8 @@ pub enum TurnState {
     Waiting(BudgetedRollout),
     /// The pods may be replaced.
     Granted(RolloutTurn),
-    /// The next pod waits: others roll, or halt adoption. The turn is idle and stays on record, and the rollout goes on by it. With
-    /// what is to be done by it next, where that has a cause: for that it waits.
+    /// The next pod waits: others roll, or halt adoption. The turn is idle and stays on record, and the rollout goes on by it.
+    /// The cause is that of what comes next, where that has one.
     Suspended(RolloutTurn, Option<BudgetedRollout>),
 }
 

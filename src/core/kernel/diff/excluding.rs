@@ -119,8 +119,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What a container may use at most where ours asks for more, and what it asks for where ours allows less: the API server takes no
-/// such pair.
+/// What a container may use at most where ours asks for more, and what it asks for where ours allows less: no API server takes
+/// such a pair.
 fn amounts(container: &Part<'_>) -> Vec<PointerBuf> {
     let [requests, limits] = ["requests", "limits"].map(|field| container.amounts(field));
     let amount = |of: &Value, name: &str| Quantity::parse(of.get(name)?.as_str()?);
