@@ -230,7 +230,7 @@ fn first_heard([server, proxy, environment]: [&str; 3]) -> (String, String) {
     fs::write(folder.path().join("ca.crt"), authority).unwrap();
     fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
-    command.args(["status", "--kubeconfig", "kubeconfig"]).current_dir(folder.path()).env_clear();
+    command.args(["plan", "--kubeconfig", "kubeconfig"]).current_dir(folder.path()).env_clear();
     command.envs(environment.split(' ').filter_map(|variable| variable.split_once('=')));
     let said = text(&command.output().unwrap().stderr);
     (hears.try_recv().unwrap_or_default().replace(&port, "PORT"), said)

@@ -17,6 +17,7 @@ pub mod compare;
 pub mod desired;
 pub mod effects;
 pub mod intent_of_view;
+pub mod listening;
 pub mod mounted_secrets;
 pub mod outcome;
 pub mod owner;

@@ -10,7 +10,6 @@ use crate::api::status::NEVER_OBSERVED;
 use crate::api::warming::Warming;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::desired::ports::{Listening, MEMCACHED_TLS};
 use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
 use crate::kernel::event::SeenPod;
 use crate::kernel::failure::Category;
@@ -60,7 +59,8 @@ impl<'a> View<'a> {
 
     /// What runs the pods that serve: the former workload for as long as it stands, because the pods of the next one come up
     /// beside it.
-    fn serving_workload(&self) -> Option<&'a Live> {
+    #[must_use]
+    pub fn serving_workload(&self) -> Option<&'a Live> {
         self.former_workload().or_else(|| self.our_workload())
     }
 
@@ -139,38 +139,6 @@ impl<'a> View<'a> {
         let live = self.serving_workload()?;
         let said = live.template.as_ref().map(|template| template.revision);
         said.or(self.resource.seen.status.template_revision.map(Revision))
-    }
-
-    /// How the pods that serve listen, by the template of their workload; `None` without one. While a rollout goes on, some pods
-    /// have the template before that: clients are led to the new ones from its begin on, and it is those that become more. Before
-    /// that none has the template, and clients stay where they are.
-    #[must_use]
-    pub fn listening(&self, spec: &Validated) -> Option<Listening> {
-        let live = self.serving_workload()?;
-        let revision = self.template_revision().unwrap_or(Revision::UNRECORDED);
-        // A template of this spec without its port was changed by somebody, and is put back: that moves no client.
-        let of_spec = || live.is_rendered_from(spec);
-        let wanted = spec.security.tls.is_some();
-        let for_tls = if live.has_tls_port == wanted || of_spec() { wanted } else { live.has_tls_port };
-        let told = if self.is_yet_to_begin(spec, live) { self.has_told_tls() } else { None };
-        Some(Listening { revision, for_tls: told.unwrap_or(for_tls) })
-    }
-
-    /// Whether no pod has the template of this workload yet.
-    #[must_use]
-    pub fn is_yet_to_begin(&self, spec: &Validated, live: &Live) -> bool {
-        // Nobody puts the number of a former StatefulSet back.
-        let expected = match spec.workload {
-            Workload::StatefulSet => self.replicas_expected(spec),
-            Workload::Deployment => live.asked(),
-        };
-        stateful_set_rollout::is_yet_to_begin(live, expected)
-    }
-
-    /// Whether the list in the status names the port for TLS; `None` where it is empty.
-    fn has_told_tls(&self) -> Option<bool> {
-        let told = self.resource.seen.status.server_list.first()?;
-        Some(told.ends_with(&format!(":{}", MEMCACHED_TLS.number)))
     }
 
     /// The wait for the pod of the StatefulSet that was replaced last. It stays when it is over, until the next pod goes:
