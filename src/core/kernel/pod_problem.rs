@@ -41,13 +41,24 @@ pub fn of_pod(pod: &Pod) -> Option<String> {
 /// Whether a pod finds no node because of a spread that has to hold: the scheduler names that rule among those that nodes break.
 #[must_use]
 pub fn is_by_spread(problem: &str) -> bool {
-    problem.starts_with(UNSCHEDULED) && problem.contains("topology spread constraints")
+    problem.starts_with(UNSCHEDULED) && problem.split(", ").any(is_about_spread)
 }
 
-/// The first sentence of the scheduler. The others repeat the numbers of nodes.
+/// Of nodes without the label of the spread the scheduler says more behind these words: pods that go change nothing there.
+fn is_about_spread(clause: &str) -> bool {
+    clause.ends_with("topology spread constraints")
+}
+
+/// The first sentence of the scheduler. The others repeat the numbers of nodes. What it says of a spread comes first, because
+/// [`is_by_spread`] goes by it, and a long end is cut off.
 fn cannot_be_scheduled(message: &str) -> String {
-    let reason = message.split(". ").next().unwrap_or(message);
-    format!("{UNSCHEDULED}{}", brief(reason))
+    let reason = message.split(". ").next().unwrap_or(message).trim().trim_end_matches('.');
+    let Some((nodes, clauses)) = reason.split_once(": ") else {
+        return format!("{UNSCHEDULED}{}", brief(reason));
+    };
+    let mut clauses: Vec<_> = clauses.split(", ").collect();
+    clauses.sort_by_key(|clause| !is_about_spread(clause));
+    format!("{UNSCHEDULED}{}", brief(&format!("{nodes}: {}", clauses.join(", "))))
 }
 
 /// An init container that ended well did its work.
@@ -219,6 +230,16 @@ mod tests {
         true
     )]
     #[case("3 Insufficient memory", false)]
+    #[case::with_a_long_sentence(
+        "1 node(s) had untolerated taint {windowsContainers: true}, 2 node(s) had untolerated taint \
+         {eks.amazonaws.com/compute-type: fargate}, 4 node(s) didn't match Pod's node affinity/selector, 4 node(s) didn't \
+         match pod anti-affinity rules, 9 node(s) didn't match pod topology spread constraints",
+        true
+    )]
+    #[case::with_a_node_that_lacks_the_label(
+        "1 node(s) didn't match pod topology spread constraints (missing required label), 4 Insufficient memory",
+        false
+    )]
     fn a_pod_that_a_spread_leaves_no_node_says_so(#[case] nodes: &str, #[case] by_spread: bool) {
         let message =
             format!("0/4 nodes are available: {nodes}. preemption: 0/4 nodes are available: 4 No victims.");

@@ -257,8 +257,15 @@ fn awaited_turn(inputs: &StatusInputs<'_>) -> Option<String> {
         BudgetedRollout::Adoption if begun => "The pods get a newer template",
         BudgetedRollout::Adoption => return None,
     };
+    // Others may keep it from adopting though there are free turns.
+    let halted = match inputs.turn_state {
+        TurnState::Suspended(_, Some(BudgetedRollout::Adoption)) => {
+            ", and no other cache is stalled with a newer template"
+        }
+        _ => "",
+    };
     Some(format!(
-        "{event}; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"
+        "{event}; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts){halted}"
     ))
 }
 
