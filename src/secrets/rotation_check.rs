@@ -13,7 +13,7 @@
 //! be looked up in a table crosses the network, and an answer to one question says nothing about another. One MAC covers all
 //! files together: who overhears a question cannot try passwords against it where there is a private key, which nobody
 //! guesses; where there is none, memcached's clients send their passwords in plain text anyway. Who asks the agent may guess a
-//! few times a second at most, and only all files at once.
+//! few times a second at most from each address, and only all files at once.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

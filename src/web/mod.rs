@@ -7,15 +7,19 @@
 //! that has not sent the head of a request within [`REQUEST_HEAD_TIMEOUT`] is closed; with TLS, its handshake may take
 //! [`HANDSHAKE_TIMEOUT`] before that. A connection is closed after its answer: requests come seconds apart, and an idle
 //! connection would take a place.
+//!
+//! A page that wants to know who asks takes a [`ConnectInfo`] of a [`SocketAddr`].
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::ConnectInfo;
 use axum::serve::Listener;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -62,8 +66,8 @@ pub async fn serve(
         tokio::select! {
             () = &mut end => break,
             // The listener tries again by itself when it cannot accept a connection.
-            (stream, _) = Listener::accept(&mut listener) => {
-                connections.begin(|asked| converse(stream, transport.clone(), pages.clone(), asked));
+            (stream, peer) = Listener::accept(&mut listener) => {
+                connections.begin(|asked| converse(stream, peer, transport.clone(), pages.clone(), asked));
             }
         }
         // Lets the new connection send its request before others come: a crowd would replace it at once.
@@ -122,13 +126,19 @@ impl Connections {
 }
 
 /// The life of a connection.
-async fn converse(stream: TcpStream, transport: Transport, pages: Router, asked: Arc<AtomicBool>) {
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    transport: Transport,
+    pages: Router,
+    asked: Arc<AtomicBool>,
+) {
     match transport {
-        Transport::Plain => answer(stream, pages, asked).await,
+        Transport::Plain => answer(stream, peer, pages, asked).await,
         Transport::Tls(certificates) => {
             // There is nobody to tell of a client that does not speak TLS, or stays silent.
             if let Ok(Some(stream)) = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, certificates)).await {
-                answer(stream, pages, asked).await;
+                answer(stream, peer, pages, asked).await;
             }
         }
     }
@@ -145,11 +155,13 @@ async fn shake_hands(
 /// One request and its answer.
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
     pages: Router,
     asked: Arc<AtomicBool>,
 ) {
-    let answer = service_fn(move |request: http::Request<Incoming>| {
+    let answer = service_fn(move |mut request: http::Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(ConnectInfo(peer));
         pages.clone().oneshot(request)
     });
     let mut server = http1::Builder::new();

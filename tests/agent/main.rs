@@ -6,6 +6,7 @@ mod any;
 mod broken;
 mod connections;
 mod contents;
+mod pages;
 mod pod;
 mod processor;
 mod program;
