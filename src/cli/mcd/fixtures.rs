@@ -154,6 +154,10 @@ fn named_counts(ready: i32, of_first: i32, of_second: i32) -> Value {
 
 /// The pod as a StatefulSet makes it from this template.
 fn named(mut facts: PodFacts, hash: &str) -> PodFacts {
+    let owner = json!([{
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "carts", "uid": "carts", "controller": true,
+    }]);
+    facts.pod.metadata.owner_references = serde_json::from_value(owner).unwrap();
     let labels = facts.pod.metadata.labels.as_mut().unwrap();
     labels.remove("pod-template-hash");
     labels.insert("controller-revision-hash".to_owned(), format!("carts-{hash}"));

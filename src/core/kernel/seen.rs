@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use kube_core::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let meta = &object.metadata;
     let Identity { key, uid, resource_version } = identity(meta)?;
     let key = Watched::Child(kind).known_as(key)?;
-    let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let controller = controller(meta);
     let whose = SeenChild {
         kind,
         key,
@@ -123,6 +123,10 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         },
         ..whose
     })
+}
+
+fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
 /// Whether an object is foreign, so that only its name matters: somebody else controls it, or nobody does and no record
@@ -218,13 +222,15 @@ pub fn pod(object: &Pod) -> Option<SeenPod> {
     let Identity { key, uid, resource_version } = identity(&object.metadata)?;
     let labels = object.metadata.labels.as_ref()?;
     let instance = labels.get(INSTANCE_LABEL)?.clone();
+    let controller = controller(&object.metadata).map(Controller::from);
+    let is_named = controller.is_some_and(|it| it.is_stateful_set() && it.name == instance);
     Some(SeenPod {
         key,
         uid,
         resource_version,
         instance,
-        // A Deployment's pods have no such label.
-        revision: labels.get(REVISION_LABEL).cloned(),
+        // Of others not: a label may be copied along, and a pod with a revision may be deleted.
+        revision: labels.get(REVISION_LABEL).filter(|_| is_named).cloned(),
         ip: object.status.as_ref().and_then(|status| status.pod_ip.clone()),
         readiness: Readiness::from_pod(object),
         deleting: object.metadata.deletion_timestamp.is_some(),
@@ -253,6 +259,30 @@ mod tests {
         .unwrap();
         assert_eq!(seen.spec, Err("spec.replicas: invalid type: string \"many\", expected i32".to_owned()));
         assert_eq!(seen.status, MemcachedStatus::default());
+    }
+
+    #[test]
+    fn only_a_pod_of_the_stateful_set_of_its_cache_has_a_revision() {
+        let revision = |owner: Value| {
+            let raw = json!({"metadata": {
+                "namespace": "n", "name": "x-0", "uid": "u", "resourceVersion": "7", "ownerReferences": [owner],
+                "labels": {"app.kubernetes.io/instance": "x", "controller-revision-hash": "x-1"},
+            }});
+            pod(&serde_json::from_value(raw).unwrap()).unwrap().revision
+        };
+        let owner = |group: &str, kind: &str, name: &str, controller: bool| {
+            let api_version = format!("{group}/v1");
+            json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": "o", "controller": controller})
+        };
+        assert_eq!(revision(owner("apps", "StatefulSet", "x", true)), Some("x-1".to_owned()));
+        for stranger in [
+            owner("batch", "Job", "x", true),
+            owner("apps", "StatefulSet", "y", true),
+            owner("apps", "StatefulSet", "x", false),
+            owner("example.com", "StatefulSet", "x", true),
+        ] {
+            assert_eq!(revision(stranger.clone()), None, "{stranger}");
+        }
     }
 
     #[test]

@@ -357,6 +357,12 @@ impl Controller {
     pub fn is_memcached(&self) -> bool {
         self.kind == KIND && self.api_version.split('/').next() == Some(GROUP)
     }
+
+    /// Whether it is a StatefulSet of Kubernetes, of whatever version.
+    #[must_use]
+    pub fn is_stateful_set(&self) -> bool {
+        self.kind == ChildKind::StatefulSet.name() && self.api_version.starts_with("apps/")
+    }
 }
 
 impl From<&OwnerReference> for Controller {
