@@ -24,6 +24,7 @@ pub mod replay;
 pub mod run;
 mod stdout;
 pub mod validate;
+mod visible;
 pub mod yaml;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use self::exit_codes::{EXIT_CODES, USAGE};
 use self::names::Name;
+use self::visible::visible;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -128,10 +130,10 @@ fn operator(Cli { command, run }: Cli) -> anyhow::Result<ExitCode> {
 /// The error and what caused it, one line each; what a line above has said already is left out.
 fn complain(error: &anyhow::Error) {
     let mut said = error.to_string();
-    eprintln!("error: {said}");
+    eprintln!("error: {}", visible(&said));
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !said.contains(&cause) {
-            eprintln!("  because: {cause}");
+            eprintln!("  because: {}", visible(&cause));
             said = cause;
         }
     }

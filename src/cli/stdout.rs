@@ -4,8 +4,10 @@ use std::io::{ErrorKind, Write};
 
 use anyhow::{Context as _, Result};
 
-/// Prints a text. A reader that has seen enough, as `head` has, is no error: the exit code goes on to say what the command
-/// found.
+use super::visible::visible;
+
+/// Prints a text; what a terminal would act on is shown. A reader that has seen enough, as `head` has, is no error: the exit
+/// code goes on to say what the command found.
 ///
 /// # Errors
 /// When it cannot be printed.
@@ -13,7 +15,19 @@ pub(super) fn print(text: &str) -> Result<()> {
     print_on(&mut std::io::stdout(), text)
 }
 
+/// Sends a terminal what it is to act on.
+///
+/// # Errors
+/// When it cannot be sent.
+pub(super) fn send(command: &str) -> Result<()> {
+    send_on(&mut std::io::stdout(), command)
+}
+
 fn print_on(stream: &mut impl Write, text: &str) -> Result<()> {
+    send_on(stream, &visible(text))
+}
+
+fn send_on(stream: &mut impl Write, text: &str) -> Result<()> {
     match stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         printed => printed.context("cannot print"),
@@ -37,6 +51,13 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn what_others_wrote_does_nothing_to_a_terminal() {
+        let mut printed = Vec::new();
+        print_on(&mut printed, "said \u{1b}]0;other\u{7}\n").unwrap();
+        assert_eq!(String::from_utf8(printed).unwrap(), "said \\u001b]0;other\\u0007\n");
     }
 
     #[test]

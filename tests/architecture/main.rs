@@ -55,13 +55,14 @@ const LAYERS: [(&str, &[&str]); 9] = [
 ];
 
 /// Folders and files without effects.
-const PURE: [&str; 20] = [
+const PURE: [&str; 21] = [
     "agent/authorities.rs",
     "agent/decide/mod.rs",
     "agent/metrics.rs",
     "cli/mcd/text",
     "cli/mcd/version.rs",
     "cli/mcd/view",
+    "cli/visible.rs",
     "core/api",
     "core/kernel",
     "exporter/families",

@@ -1,7 +1,7 @@
 //! Prints views: as text, in colours where the terminal wants them, or for programs; once, or again and again. IO; called by
 //! every command that shows something.
 
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use super::options::ScreenArgs;
 use crate::cli::output::{Format, Output};
 use crate::cli::stdout;
+use crate::cli::visible::visible;
 
 /// How long `--watch` waits between two looks.
 const PACE: Duration = Duration::from_secs(2);
@@ -71,7 +72,7 @@ struct Standard;
 impl Screen for Standard {
     /// As it is: who wants no colours (`NO_COLOR`) still has a terminal that can be cleared.
     fn clear(&mut self) -> Result<()> {
-        stdout::print(CLEAR)
+        stdout::send(CLEAR)
     }
 
     fn print(&mut self, text: &str) -> Result<()> {
@@ -79,7 +80,7 @@ impl Screen for Standard {
     }
 
     fn complain(&mut self, error: &str) {
-        anstream::eprintln!("{error}");
+        anstream::eprintln!("{}", visible(error));
     }
 }
 
@@ -132,13 +133,16 @@ async fn show_on(
     }
 }
 
-/// Prints on standard output; colours and the like only where somebody sees them.
+/// Prints on standard output; colours only where somebody sees them. What else a terminal would act on is shown.
 ///
 /// # Errors
 /// When it cannot be printed. A reader that has seen enough is no error: then the program ends.
 pub fn print(text: &str) -> Result<()> {
-    let mut stdout = anstream::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    print_on(&mut anstream::stdout(), text)
+}
+
+fn print_on(stream: &mut impl Write, text: &str) -> Result<()> {
+    match stream.write_all(visible(text).as_bytes()).and_then(|()| stream.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         printed => printed.context("cannot print"),
     }
@@ -153,6 +157,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::cli::mcd::text::words::{STRONG, styled};
 
     #[derive(Default)]
     struct Recorded(Vec<String>);
@@ -191,6 +196,15 @@ mod tests {
             screen.complain(&format!("ended: {error}"));
         }
         screen.0
+    }
+
+    #[test]
+    fn of_what_is_printed_a_terminal_takes_colours_and_nothing_else() {
+        let bold = styled(STRONG, "carts");
+        let mut printed = Vec::new();
+        print_on(&mut printed, &format!("{bold} said \u{1b}]52;c;cm0=\u{7}\u{1b}[2J\n")).unwrap();
+        let expected = format!("{bold} said \\u001b]52;c;cm0=\\u0007\\u001b[2J\n");
+        assert_eq!(String::from_utf8(printed).unwrap(), expected);
     }
 
     #[tokio::test(start_paused = true)]

@@ -24,6 +24,7 @@ use super::operator_pods::OwnPods;
 use super::output::Output;
 use super::run::AdoptTemplates;
 use super::stdout;
+use super::visible::visible;
 use crate::kernel::desired::DefaultImages;
 use crate::kernel::event::{Event, Reply, Unavailable};
 use crate::kernel::failure::Category;
@@ -92,7 +93,7 @@ struct Whole {
 impl Whole {
     /// Says on standard error what could not be read.
     fn complain(&self) {
-        self.unread.iter().for_each(|why| eprintln!("{why}"));
+        self.unread.iter().for_each(|why| eprintln!("{}", visible(why)));
     }
 }
 

@@ -8,6 +8,7 @@ use super::stored;
 use crate::api::{GROUP, KIND};
 use crate::cli::check::{Finding, Report};
 use crate::cli::files::{Files, Text};
+use crate::cli::visible::visible;
 
 /// What files hold.
 #[derive(Default)]
@@ -21,7 +22,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// Says on standard error what is wrong.
     pub(super) fn complain(&self) {
-        self.findings.iter().for_each(|finding| eprintln!("{finding}"));
+        self.findings.iter().for_each(|finding| eprintln!("{}", visible(&finding.to_string())));
     }
 }
 
@@ -52,7 +53,7 @@ pub(super) fn wanted(files: &Files) -> Result<Wanted> {
 /// When anything is.
 pub(super) fn refuse(findings: &[&Finding]) -> Result<()> {
     for finding in findings {
-        eprintln!("{finding}");
+        eprintln!("{}", visible(&finding.to_string()));
     }
     ensure!(
         findings.is_empty(),

@@ -35,7 +35,9 @@ pub fn of_pod(pod: &Pod) -> Option<String> {
         status.init_container_statuses.iter().flatten().filter(|it| !it.ready).find_map(of_init_container);
     let of_container =
         || status.container_statuses.iter().flatten().filter(|it| !it.ready).find_map(of_container);
-    of_init.or_else(of_container).or_else(unscheduled)
+    let problem = of_init.or_else(of_container).or_else(unscheduled)?;
+    // A container chooses its last words, and they end up on terminals.
+    Some(problem.replace(char::is_control, " "))
 }
 
 /// Whether a pod finds no node because of a spread that has to hold: the scheduler names that rule among those that nodes break.
@@ -258,6 +260,14 @@ mod tests {
         "restartCount": 0, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}))]
     fn a_pod_that_begins_or_runs_has_no_problem(#[case] status: Value) {
         assert_eq!(of_pod(&pod(&status)), None);
+    }
+
+    #[test]
+    fn no_control_character_of_a_containers_last_words_is_kept() {
+        let ended =
+            json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "a\u{1b}[2Jb\u{9b}c"}});
+        let words = "container exporter last ended with exit code 1: a [2Jb c";
+        assert_eq!(of_pod(&with_container(&ended, None)).as_deref(), Some(words));
     }
 
     #[test]
