@@ -286,6 +286,19 @@ mod tests {
     }
 
     #[test]
+    fn of_a_spec_that_is_too_large_nothing_is_kept() {
+        let object = |text: &str| {
+            object(json!({
+                "metadata": {"namespace": "n", "name": "large", "uid": "u", "resourceVersion": "7"},
+                "spec": {"replicas": 3, "pod": {"annotations": {"a": text}}},
+            }))
+        };
+        let seen = resource(&object(&"x".repeat(1024 * 1024))).unwrap();
+        let why = "spec: Too large: may not take more than 262144 bytes of memory".to_owned();
+        assert_eq!(seen, SeenResource { spec: Err(why), ..resource(&object("x")).unwrap() });
+    }
+
+    #[test]
     fn an_object_without_a_uid_is_no_event() {
         let raw = json!({"metadata": {"namespace": "n", "name": "x", "resourceVersion": "7"}});
         assert_eq!(resource(&object(raw)), None);

@@ -42,6 +42,13 @@ fn what_templates_leave_blank_is_refused(#[case] spec: Value, #[case] expected: 
     assert_eq!(said(&cache(&spec)).join("\n"), expected);
 }
 
+/// The API server takes it, and the operator does not. No annotations that Kubernetes refuses in a pod come through either.
+#[test]
+fn a_spec_that_the_operator_does_not_read_for_its_size_is_refused() {
+    let spec = json!({"pod": {"annotations": {"a": "x".repeat(256 * 1024)}}});
+    assert_eq!(said(&cache(&spec)), ["spec: Too large: may not take more than 262144 bytes of memory"]);
+}
+
 /// The API server takes them: no name is a name that is left out.
 #[test]
 fn an_empty_name_of_another_object_is_none() {

@@ -5,19 +5,44 @@ use serde_json::Value;
 use super::MemcachedSpec;
 use super::findings::Violation;
 
+/// Bytes of memory that a spec may take: as many as Kubernetes lets the annotations of an object have. Without a bound, a few
+/// dozen resources of somebody who may make them in one namespace end the operator for everybody.
+const LARGEST: usize = 256 * 1024;
+/// What an object takes when it is read, however short its text: `{}` is a toleration with five fields.
+const OBJECT: usize = 256;
+/// What any other value takes beside its text.
+const VALUE: usize = 32;
+
 impl MemcachedSpec {
     /// Reads a spec of any shape, `spec` of an object as the API server or a file holds it. Like the API server,
     /// it takes a null for a missing value and ignores unknown fields.
     ///
     /// # Errors
-    /// The first value of a wrong type, with its path: only a CRD that is not ours lets that through.
+    /// The first value of a wrong type, with its path: only a CRD that is not ours lets that through. Or the whole spec, where
+    /// it is larger than any that is of use: that the API server lets through.
     pub fn parse(raw: Option<&Value>) -> Result<Self, Violation> {
         let Some(raw) = raw.filter(|value| !value.is_null()) else { return Ok(Self::default()) };
+        if memory(raw) > LARGEST {
+            let message = format!("Too large: may not take more than {LARGEST} bytes of memory");
+            return Err(Violation { path: "spec".to_owned(), message });
+        }
         serde_path_to_error::deserialize(without_nulls(raw)).map_err(|error| {
             let path = error.path().to_string();
             let path = if path == "." { "spec".to_owned() } else { format!("spec.{path}") };
             Violation { path, message: error.into_inner().to_string() }
         })
+    }
+}
+
+/// About how many bytes a value takes once it is read.
+fn memory(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => {
+            OBJECT + fields.iter().map(|(name, field)| name.len() + memory(field)).sum::<usize>()
+        }
+        Value::Array(items) => VALUE + items.iter().map(memory).sum::<usize>(),
+        Value::String(text) => VALUE + text.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => VALUE,
     }
 }
 
@@ -118,6 +143,29 @@ mod tests {
         let raw = json!({"resources": {"limits": {"cpu": null, "memory": "96Mi"}}});
         let expected = json!({"resources": {"limits": {"memory": "96Mi"}}});
         assert_eq!(serde_json::to_value(MemcachedSpec::parse(Some(&raw)).unwrap()).unwrap(), expected);
+    }
+
+    #[rstest]
+    #[case::by_one_text(json!({"pod": {"annotations": {"a": "x".repeat(LARGEST)}}}))]
+    #[case::by_many_texts(json!({"pod": {"annotations": (0..80)
+        .map(|at| (format!("a{at}"), json!("x".repeat(4096))))
+        .collect::<serde_json::Map<_, _>>()}}))]
+    #[case::by_many_objects_of_two_bytes(json!({"pod": {"tolerations": vec![json!({}); 2_000]}}))]
+    #[case::by_many_names(json!({"pod": {"affinity": {"podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "namespaces": vec!["n"; 9_000]}],
+    }}}}))]
+    fn a_spec_that_is_too_large_is_refused_as_a_whole(#[case] raw: Value) {
+        let expected = "spec: Too large: may not take more than 262144 bytes of memory";
+        assert_eq!(MemcachedSpec::parse(Some(&raw)).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn a_large_spec_that_keeps_the_bound_is_read() {
+        let raw = json!({"pod": {
+            "annotations": {"a": "x".repeat(200 * 1024)},
+            "tolerations": vec![json!({"key": "a"}); 100],
+        }});
+        assert!(MemcachedSpec::parse(Some(&raw)).is_ok());
     }
 
     #[rstest]
