@@ -68,9 +68,9 @@ pub enum ReplayError {
         "line 1 is not the snapshot that a journal begins with: give a whole file of it, or all that /debug/journal gave"
     )]
     NoSnapshot(#[source] serde_json::Error),
-    /// The journal in memory of an operator with many resources.
+    /// The journal in memory of an operator with many resources, or large ones.
     #[error(
-        "the operator has too many caches to keep their state in memory twice, so what /debug/journal gives does not replay: \
+        "the operator has too many caches, or too large ones, to keep their state in memory twice, so what /debug/journal gives does not replay: \
          run it with --journal, and replay one of its files"
     )]
     TooLarge,

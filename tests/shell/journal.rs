@@ -15,6 +15,7 @@ use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::rollout_budget::{Adoption, BudgetSettings};
 use memcached_operator::shell::journal::{Entry, FORMAT, Journal, Options};
 use memcached_operator::shell::metrics::Metrics;
+use serde_json::json;
 use tempfile::TempDir;
 
 /// An operator without a shell: a kernel whose steps are written down.
@@ -56,6 +57,10 @@ impl Run {
 
     /// A resource that nobody has seen before: the kernel wants children for it.
     fn resource(&mut self, number: u32) {
+        self.resource_with(number, MemcachedSpec::default());
+    }
+
+    fn resource_with(&mut self, number: u32, spec: MemcachedSpec) {
         let name = format!("cache-{number}");
         self.step(Event::Resource(Box::new(SeenResource {
             key: Key { namespace: "shop".into(), name: name.clone() },
@@ -65,7 +70,7 @@ impl Run {
             generation: 1,
             deleting: false,
             restart_trigger: None,
-            spec: Ok(MemcachedSpec::default()),
+            spec: Ok(spec),
             status: MemcachedStatus::default(),
         })));
     }
@@ -367,6 +372,23 @@ fn the_ring_holds_the_last_steps_in_bounded_space_and_replays() {
     assert_eq!(lines.lines().last(), Some(last));
     let summary = replay(lines.as_bytes()).unwrap();
     assert!((1000..steps).contains(&summary.steps) && !summary.cut_off, "{summary} of {steps}");
+}
+
+#[test]
+fn the_ring_of_an_operator_of_large_resources_is_bounded_and_has_no_snapshot_either() {
+    let (_directory, path) = directory();
+    let mut run = Run::start(&path, u64::MAX);
+    let raw = json!({"pod": {"annotations": {"a": "x".repeat(200 * 1024)}}});
+    let spec = MemcachedSpec::parse(Some(&raw)).unwrap();
+    (0..40).for_each(|number| run.resource_with(number, spec.clone()));
+    for number in 0..10_000 {
+        run.at = Timestamp::from_second(number).unwrap();
+        run.step(Event::Tick);
+    }
+    let lines = shown(run);
+    assert!(lines.len() <= 256 * 1024, "{}", lines.len());
+    let refusal = replay(&lines[..]).unwrap_err();
+    assert!(matches!(refusal, ReplayError::TooLarge), "{refusal}");
 }
 
 #[test]

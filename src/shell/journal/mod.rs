@@ -5,6 +5,7 @@
 //! journal and nothing else. A gap is visible: the file ends, and the next file begins with a snapshot of the kernel. Every
 //! file does, so that each replays alone.
 
+mod at_most;
 mod writer;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use serde_json::value::RawValue;
 
 pub use self::writer::FILES;
 
+use self::at_most::AtMost;
 use self::writer::{Message, Writer};
 use super::metrics::Metrics;
 use crate::kernel::effect::Effect;
@@ -31,6 +33,8 @@ const RING_BYTES: usize = 256 * 1024;
 /// With more resources than these the ring has no snapshots: the main loop writes them, and memory keeps two. One of so many
 /// takes some hundred KiB, and a millisecond or two.
 const SNAPSHOT_RESOURCES: usize = 200;
+/// Nor has it any that would be longer than this, in bytes: some resources may be as large as hundreds of others.
+const SNAPSHOT_BYTES: usize = 2 * 1024 * 1024;
 /// After a failed write the disk is left alone for this long.
 const RETRY: SignedDuration = SignedDuration::from_secs(30);
 
@@ -111,10 +115,13 @@ impl Entry {
     }
 }
 
-/// A first line of what replays. Of a large world there is none in memory: its snapshot is null.
-fn opening(snapshot: Option<&Reconciler>) -> Option<Vec<u8>> {
+/// A first line of what replays; none where it would be longer than so many bytes. Of a large world there is none in memory: its
+/// snapshot is null.
+fn opening(snapshot: Option<&Reconciler>, bytes: usize) -> Option<Vec<u8>> {
     let opening = Opening { version: VERSION.to_owned(), format: FORMAT, snapshot };
-    let mut line = serde_json::to_vec(&opening).ok()?;
+    let mut line = AtMost::new(bytes, Vec::new());
+    serde_json::to_writer(&mut line, &opening).ok()?;
+    let mut line = line.into_inner();
     line.push(b'\n');
     Some(line)
 }
@@ -140,7 +147,8 @@ struct Part {
 impl Part {
     fn new(reconciler: &Reconciler) -> Self {
         let small = reconciler.world().resources.len() <= SNAPSHOT_RESOURCES;
-        let opening = opening(Some(reconciler).filter(|_| small)).unwrap_or_default();
+        let whole = small.then(|| opening(Some(reconciler), SNAPSHOT_BYTES)).flatten();
+        let opening = whole.or_else(|| opening(None, SNAPSHOT_BYTES)).unwrap_or_default();
         Self { opening, lines: Vec::new(), bytes: 0 }
     }
 }
@@ -269,7 +277,7 @@ impl File {
 
     /// Begins a new file, unless the writer's channel is full. Then the next step tries again.
     fn open(&mut self, reconciler: &Reconciler) {
-        if self.writer.open(|| opening(Some(reconciler))) {
+        if self.writer.open(|| opening(Some(reconciler), usize::MAX)) {
             self.state = State::Writing { bytes: 0 };
         }
     }
