@@ -13,7 +13,7 @@ use kube::api::GetParams;
 use kube::core::{DynamicObject, Resource as _};
 
 use super::client::{CallError, call};
-use super::pods::{self, AT_ONCE, RunningPod, running};
+use super::pods::{self, AT_ONCE, RunningPod};
 use super::{kinds, secrets};
 use crate::kernel::agents::{AgentSays, AgentsQuestion, AgentsReply, AskedSecret, PodAnswer, RefusedKey};
 use crate::kernel::desired::agent;
@@ -64,8 +64,7 @@ async fn answers(client: &Client, question: &AgentsQuestion, way: Way) -> Result
     let Some(digests) = content(client, &resource.namespace, secrets, wanted).await? else {
         return Ok(AgentsReply::OtherContent);
     };
-    let pods = pods::list(client, resource).await?;
-    let pods: Vec<_> = pods.iter().filter_map(|pod| running(pod, &[agent::NAME])).collect();
+    let pods = pods::running(client, resource, &[agent::NAME]).await?;
     let digests = &digests;
     let asked = pods.into_iter().map(|RunningPod { name: pod, address, .. }| async move {
         let says = match (way.nonce)() {

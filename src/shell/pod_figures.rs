@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt as _};
 use http::StatusCode;
 use kube::Client;
 
-use super::pods::{self, AT_ONCE, RunningPod, running};
+use super::pods::{self, AT_ONCE, RunningPod};
 use crate::figures::{AGENTS_PAGE, Figures};
 use crate::kernel::desired::ports::METRICS;
 use crate::kernel::desired::{agent, exporter};
@@ -31,11 +31,9 @@ pub fn port() -> u16 {
 
 /// Asks on this port, and gives the reply.
 pub async fn ask(client: &Client, resource: &Key, port: u16) -> PodsReply {
-    match pods::list(client, resource).await {
+    match pods::running(client, resource, &[agent::NAME, exporter::NAME]).await {
         Err(message) => PodsReply::Failed(Failure { category: Category::Transient, message }),
         Ok(pods) => {
-            let tell = [agent::NAME, exporter::NAME];
-            let pods: Vec<_> = pods.iter().filter_map(|pod| running(pod, &tell)).collect();
             let asked = pods.into_iter().map(|pod| ask_one(pod, port));
             let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
             PodsReply::Figures(answers.into_iter().flatten().collect())

@@ -2,8 +2,8 @@
 //! `agents` and `pod_figures` call it.
 //!
 //! The pods are listed for each question: their addresses are needed only while something is under way, and a list of one cache's
-//! pods costs less than to remember the addresses of all pods. Whatever answers at a pod's address may be anything, so its
-//! answer is bounded in time and length.
+//! pods costs less than to remember the addresses of all pods. Of the list no more is held than who is to be asked. Whatever
+//! answers at a pod's address may be anything, so its answer is bounded in time and length.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -14,16 +14,18 @@ use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use k8s_openapi::List;
-use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::Client;
 use kube::api::ListParams;
 use kube::core::{DynamicObject, Resource as _};
+use kube::runtime::watcher;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::client::{CallError, call};
+use super::client::{CallError, DEADLINE, explain};
 use super::kinds;
+use super::watches::page::{Page, Part};
 use crate::kernel::desired::meta::selector_text;
 use crate::kernel::object::{Key, Watched};
 
@@ -31,21 +33,57 @@ use crate::kernel::object::{Key, Watched};
 pub const POD_DEADLINE: Duration = Duration::from_secs(2);
 /// Pods of one cache that are asked at once.
 pub const AT_ONCE: usize = 8;
+/// Pods of one page of their list.
+const PODS_OF_A_PAGE: u32 = 100;
+/// More pods than a cache has: whoever may make pods may give them its labels.
+const MOST_PODS: usize = 5_000;
 
-/// Lists the pods of a resource.
+/// The pods of a resource that run, or did when the kubelet told of it last, and have a container of one of these names.
 ///
 /// # Errors
 /// Why they could not be listed, in words.
-pub async fn list(client: &Client, resource: &Key) -> Result<Vec<Pod>, String> {
+pub async fn running(
+    client: &Client,
+    resource: &Key,
+    containers: &[&str],
+) -> Result<Vec<RunningPod>, String> {
+    let listed = match timeout(DEADLINE, list(client, resource, containers)).await {
+        Ok(listed) => listed,
+        Err(_elapsed) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
+    };
+    listed.map_err(|why| format!("cannot list the pods of {resource}: {why}"))
+}
+
+async fn list(client: &Client, resource: &Key, containers: &[&str]) -> Result<Vec<RunningPod>, String> {
     let Key { namespace, name } = resource;
     let url = DynamicObject::url_path(&kinds::api_resource(Watched::Pod), Some(namespace));
-    let labels = ListParams::default().labels(&selector_text(name));
-    let request = kube::core::Request::new(url).list(&labels).map_err(|error| error.to_string())?;
-    let listed = call(client, request, |body| serde_json::from_slice::<List<Pod>>(body)).await;
-    match listed {
-        Ok(Ok(pods)) => Ok(pods.items),
-        Ok(Err(_)) => Err(format!("cannot list the pods of {resource}: the answer is no list of pods")),
-        Err(error) => Err(format!("cannot list the pods of {resource}: {}", in_words(error))),
+    // Pods that have ended may stay by the thousand.
+    let wanted = ListParams::default().labels(&selector_text(name)).fields("status.phase=Running");
+    let mut wanted = wanted.limit(PODS_OF_A_PAGE);
+    let mut found = Vec::new();
+    loop {
+        let request = kube::core::Request::new(&url).list(&wanted).map_err(|error| error.to_string())?;
+        let mut page = Page::<ListedPod>::ask(client, request).await.map_err(|error| explain(&error))?;
+        let head = loop {
+            match page.next().await.map_err(cut_off)? {
+                Part::Object(pod) => found.extend(pod.running(containers)),
+                Part::End(head) => break head,
+            }
+            if found.len() > MOST_PODS {
+                return Err(format!("more than {MOST_PODS} pods have its labels"));
+            }
+        };
+        if head.next.is_empty() {
+            return Ok(found);
+        }
+        wanted = wanted.continue_token(&head.next);
+    }
+}
+
+fn cut_off(error: watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(why) => explain(&why),
+        other => other.to_string(),
     }
 }
 
@@ -69,16 +107,52 @@ pub struct RunningPod {
     pub container: String,
 }
 
-/// A pod that runs, or did when the kubelet told of it last, and has a container of one of these names.
-#[must_use]
-pub fn running(pod: &Pod, containers: &[&str]) -> Option<RunningPod> {
-    let is_named = |it: &&Container| containers.contains(&it.name.as_str());
-    let container = pod.spec.as_ref()?.containers.iter().find(is_named)?.name.clone();
-    let status = pod.status.as_ref()?;
-    let runs = status.phase.as_deref() == Some("Running") && pod.metadata.deletion_timestamp.is_none();
-    let address = status.pod_ip.as_deref()?.parse().ok()?;
-    let name = pod.metadata.name.clone().filter(|_| runs)?;
-    Some(RunningPod { name, address, container })
+/// What is read of a pod. Somebody may have given the labels to pods of a megabyte.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListedPod {
+    metadata: Metadata,
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    containers: Vec<Container>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Container {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+}
+
+impl ListedPod {
+    fn running(self, containers: &[&str]) -> Option<RunningPod> {
+        let Self { metadata, spec, status } = self;
+        let is_named = |it: &Container| containers.contains(&it.name.as_str());
+        let container = spec.containers.into_iter().find(is_named)?.name;
+        let runs = status.phase.as_deref() == Some("Running") && metadata.deletion_timestamp.is_none();
+        let address = status.pod_ip?.parse().ok()?;
+        let name = metadata.name.filter(|_| runs)?;
+        Some(RunningPod { name, address, container })
+    }
 }
 
 /// Gets a page of at most `largest` bytes.

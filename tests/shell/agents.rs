@@ -23,7 +23,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use crate::support::{Call, Calls, answer, api, ok, refusal};
+use crate::support::{Call, Calls, answer, api, ok, page, refusal};
 
 const PASSWORDS: &[u8] = b"user:password\n";
 const NONCE: [u8; 32] = [7; 32];
@@ -63,9 +63,7 @@ fn cluster(secret: Value, pods: Vec<Value>) -> (Client, Calls) {
                     refusal(404, "NotFound", "not found")
                 }
                 "/api/v1/namespaces/shop/secrets/users" => ok(&secret),
-                "/api/v1/namespaces/shop/pods" => {
-                    ok(&json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": pods}))
-                }
+                "/api/v1/namespaces/shop/pods" => page(&pods, "7", None),
                 path => answer(500, path.to_owned()),
             }
         }

@@ -13,7 +13,7 @@ use memcached_operator::shell::pod_figures::ask;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::support::{Call, answer, api, ok, refusal};
+use crate::support::{Call, answer, api, page, refusal};
 
 const PAGE: &str = "memcached_up 1
 memcached_current_items 12
@@ -65,9 +65,7 @@ async fn exporters_and_agents_tell_what_memcached_counts_and_whoever_does_not_is
         let pods = pods.clone();
         async move {
             match call.path.as_str() {
-                "/api/v1/namespaces/shop/pods" => {
-                    ok(&json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": pods}))
-                }
+                "/api/v1/namespaces/shop/pods" => page(&pods, "7", None),
                 path => answer(500, path.to_owned()),
             }
         }
@@ -87,4 +85,33 @@ async fn an_api_server_that_lists_no_pods_is_a_failure() {
         matches!(&reply, PodsReply::Failed(failure) if failure.message.contains("pods is forbidden")),
         "{reply:?}"
     );
+}
+
+#[tokio::test]
+async fn the_pods_of_a_cache_are_listed_in_pages_and_each_of_them_is_asked() {
+    let (first, port) = stand(6, 0, "/metrics", PAGE).await;
+    let (second, _) = stand(7, port, "/metrics", PAGE).await;
+    let (client, calls) = api(move |call: Call| async move {
+        match call.param("continue") {
+            "" => page(&[pod("a", "exporter", first)], "7", Some("more")),
+            _ => page(&[pod("b", "exporter", second)], "7", None),
+        }
+    });
+    let figures = |pod: &str| PodFigures { pod: pod.to_owned(), items: 12, hits: 90, misses: 3 };
+    assert_eq!(ask(&client, &key(), port).await, PodsReply::Figures(vec![figures("a"), figures("b")]));
+    assert!(calls.all().iter().all(|call| call.param("limit") == "100"), "{:?}", calls.all());
+}
+
+#[tokio::test]
+async fn of_more_pods_with_its_labels_than_a_cache_has_none_is_asked() {
+    let nobody: IpAddr = [127, 0, 8, 8].into();
+    let pods = vec![pod("a", "exporter", nobody); 100];
+    let (client, calls) = api(move |_call: Call| {
+        let pods = pods.clone();
+        async move { page(&pods, "7", Some("more")) }
+    });
+    let PodsReply::Failed(failure) = ask(&client, &key(), 1).await else { panic!("they were asked") };
+    let expected = "cannot list the pods of shop/sessions: more than 5000 pods have its labels";
+    assert_eq!(failure.message, expected);
+    assert_eq!(calls.all().len(), 51);
 }

@@ -23,13 +23,13 @@ const KEPT: usize = 256 * 1024;
 /// What a list says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ListHead {
+pub(in crate::shell) struct ListHead {
     /// The version of the whole list, at which a watch goes on.
     #[serde(default)]
-    pub(super) resource_version: String,
+    pub(in crate::shell) resource_version: String,
     /// What to ask the next page with; empty on the last one.
     #[serde(default, rename = "continue", deserialize_with = "or_default")]
-    pub(super) next: String,
+    pub(in crate::shell) next: String,
 }
 
 /// Why a body is no complete list.

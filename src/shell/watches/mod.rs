@@ -14,7 +14,7 @@ mod events;
 mod health;
 mod items;
 mod objects;
-mod page;
+pub(super) mod page;
 mod sink;
 mod version;
 

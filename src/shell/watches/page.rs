@@ -22,14 +22,14 @@ use crate::shell::client::refusal;
 const PIECE: usize = 4 * 1024;
 
 /// What comes of a page next.
-pub(super) enum Part<K> {
+pub(in crate::shell) enum Part<K> {
     Object(K),
     /// The page came whole, and nothing more is in it.
     End(ListHead),
 }
 
 /// A page whose body arrives.
-pub(super) struct Page<K> {
+pub(in crate::shell) struct Page<K> {
     body: Body,
     items: Items,
     /// What has arrived and was not looked at.
@@ -40,7 +40,10 @@ pub(super) struct Page<K> {
 
 impl<K: DeserializeOwned> Page<K> {
     /// Sends the request and waits for the head of the answer.
-    pub(super) async fn ask(client: &Client, request: http::Request<Vec<u8>>) -> Result<Self, kube::Error> {
+    pub(in crate::shell) async fn ask(
+        client: &Client,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<Self, kube::Error> {
         let response = client.send(request.map(Body::from)).await?;
         let (code, body) = (response.status(), response.into_body());
         if !code.is_success() {
@@ -51,7 +54,7 @@ impl<K: DeserializeOwned> Page<K> {
     }
 
     /// What comes next. After an error the page is of no use.
-    pub(super) async fn next(&mut self) -> Result<Part<K>, Error> {
+    pub(in crate::shell) async fn next(&mut self) -> Result<Part<K>, Error> {
         loop {
             if let Some(object) = self.objects.pop_front() {
                 let object = object.map_err(|broken| lost(kube::Error::SerdeError(broken)))?;
