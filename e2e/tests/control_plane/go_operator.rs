@@ -20,7 +20,7 @@ use e2e::{Shape, TemporaryCluster};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
@@ -262,11 +262,30 @@ async fn the_go_operator_takes_a_cache_back_without_a_rollout() -> Result<()> {
     .await
 }
 
+/// Waits until the garbage collector knows ServiceMonitors, whose definition is as young as the cluster: it makes orphans of what
+/// it knows, and collects the rest once it knows that too.
+async fn collector_knows_monitors(space: &Space) -> Result<()> {
+    let kind = ChildKind::ServiceMonitor;
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"});
+    let owned = json!({
+        "apiVersion": kind.api_version(), "kind": kind.name(), "spec": {"selector": {}, "endpoints": []},
+        "metadata": {"name": "owned", "ownerReferences": [owner]},
+    });
+    let monitors = go_operator::api(space, kind);
+    monitors.create(&PostParams::default(), &serde_json::from_value(owned)?).await?;
+    await_answer("the garbage collector knows ServiceMonitors", async || {
+        ensure!(monitors.get_opt("owned").await?.is_none(), "nothing is collected yet");
+        Ok(())
+    })
+    .await
+}
+
 /// Its resource is deleted with cascade=orphan before the change-over, and the same one is applied once more.
 #[tokio::test]
 async fn what_the_go_operators_resource_left_behind_is_taken_back_without_a_rollout() -> Result<()> {
     in_space("orphans", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
+        collector_knows_monitors(space).await?;
         let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
         let before = pods(space).await?;
         let orphan =
