@@ -246,12 +246,22 @@ const TUNNEL_OF_A_USER: &str =
 #[rstest]
 #[case::of_the_environment(["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:PORT"], TUNNEL)]
 #[case::without_its_scheme(["https://0.0.0.0:PORT", "", "https_proxy=127.0.0.1:PORT"], TUNNEL)]
+#[case::in_small_letters(["https://0.0.0.0:PORT", "", "HTTPS_PROXY= https_proxy=http://127.0.0.1:PORT"], TUNNEL)]
 #[case::that_is_itself_excepted(
     ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:PORT NO_PROXY=127.0.0.1"],
     TUNNEL
 )]
 #[case::that_is_not_for_this_server(
     ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=.svc,0.0.0.0,"],
+    TLS
+)]
+#[case::that_is_for_no_server(["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=*"], TLS)]
+#[case::that_is_not_for_this_port(
+    ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=0.0.0.0:PORT"],
+    TLS
+)]
+#[case::that_is_not_for_this_server_in_small_letters(
+    ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY= no_proxy=0.0.0.0"],
     TLS
 )]
 #[case::that_is_not_for_loopback(["https://127.0.0.1:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9"], TLS)]

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::net::IpAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
@@ -25,6 +24,8 @@ use kube::core::Status;
 use tokio::net::TcpStream;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
+
+use super::no_proxy::is_excepted;
 
 /// Deadline of every request, its answer included. Of lists and watches only the head of the answer has to come within it.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -213,18 +214,27 @@ async fn configuration(access: &Access<'_>) -> Result<Config, ConnectError> {
 }
 
 /// The proxy before the API server, if any, as kubectl chooses it. That of the kubeconfig counts whatever the environment says.
-/// That of the environment does not count for an API server that `NO_PROXY` names, or on loopback. In a pod there is none.
+/// That of the environment does not count for an API server that `NO_PROXY` names, on loopback, or without TLS. In a pod there is
+/// none.
 fn proxy(access: &Access<'_>, config: &Config) -> Result<Option<Intercept>, ConnectError> {
     let Config { cluster_url, proxy_url, .. } = config;
     // That of either, without a look at `NO_PROXY`.
     let Some(url) = proxy_url else { return Ok(None) };
-    if !names_proxy(access) {
-        let proxy = Matcher::from_env().intercept(cluster_url);
-        return Ok(proxy.filter(|_| !is_on_loopback(cluster_url)));
+    let is_for_tls = cluster_url.scheme_str() == Some("https");
+    if !names_proxy(access) && (!is_for_tls || is_excepted(cluster_url, &no_proxy())) {
+        return Ok(None);
     }
     let proxy = Matcher::builder().all(url.to_string()).build().intercept(cluster_url);
     let scheme = url.scheme_str().unwrap_or_default();
     proxy.map(Some).ok_or_else(|| ConnectError::Proxy { scheme: scheme.to_owned() })
+}
+
+/// Of both names the first that is not empty, as Go takes it.
+#[expect(clippy::disallowed_methods, reason = "what all programs go by is no option of the command")]
+fn no_proxy() -> String {
+    let values = ["NO_PROXY", "no_proxy"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let mut values = values.filter(|value| !value.is_empty());
+    values.next().unwrap_or_default()
 }
 
 /// Whether the kubeconfig, and not the environment, has a proxy for its cluster.
@@ -237,11 +247,6 @@ fn names_proxy(access: &Access<'_>) -> bool {
     let cluster = context.and_then(|context| read.clusters.iter().find(|it| it.name == context.cluster));
     let proxy = cluster.and_then(|it| it.cluster.as_ref()?.proxy_url.as_deref());
     proxy.is_some_and(|url| !url.is_empty())
-}
-
-fn is_on_loopback(url: &Uri) -> bool {
-    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 async fn from_file(

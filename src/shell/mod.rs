@@ -17,6 +17,7 @@ pub mod kinds;
 pub mod leader;
 pub mod metered;
 pub mod metrics;
+pub mod no_proxy;
 pub mod pod_figures;
 pub mod pods;
 pub mod publish;
