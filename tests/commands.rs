@@ -202,8 +202,8 @@ fn a_kubeconfig_that_is_not_there_is_named_and_nobody_is_told_to_set_the_variabl
 
 /// What a port hears first while the program asks a cluster for its caches, and what the program says. Whoever comes there is
 /// turned away. `PORT` stands for the port in the address of the API server, in that of the proxy of the kubeconfig, and in the
-/// environment.
-fn first_heard([server, proxy, environment]: [&str; 3]) -> (String, String) {
+/// environment. The kubeconfig is the file of this name, and what comes on standard input.
+fn first_heard(kubeconfig: &str, [server, proxy, environment]: [&str; 3]) -> (String, String) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let (heard, hears) = mpsc::channel();
@@ -218,19 +218,24 @@ fn first_heard([server, proxy, environment]: [&str; 3]) -> (String, String) {
         }
     });
     let [server, proxy, environment] = [server, proxy, environment].map(|it| it.replace("PORT", &port));
-    let cluster = json!({"server": server, "proxy-url": proxy, "certificate-authority": "ca.crt"});
-    let kubeconfig = json!({
+    let folder = TempDir::new().unwrap();
+    let authority = folder.path().join("ca.crt");
+    let cluster = json!({"server": server, "proxy-url": proxy, "certificate-authority": authority});
+    let content = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "test",
         "clusters": [{"name": "test", "cluster": cluster}],
         "users": [{"name": "test", "user": {}}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     });
-    let folder = TempDir::new().unwrap();
-    let authority = rcgen::generate_simple_self_signed(vec!["api".to_owned()]).unwrap().cert.pem();
-    fs::write(folder.path().join("ca.crt"), authority).unwrap();
-    fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    let certificate = rcgen::generate_simple_self_signed(vec!["api".to_owned()]).unwrap().cert.pem();
+    fs::write(authority, certificate).unwrap();
+    fs::write(folder.path().join("kubeconfig"), content.to_string()).unwrap();
+    let (standard_input, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(content.to_string().as_bytes()).unwrap();
+    drop(writer);
     let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
-    command.args(["plan", "--kubeconfig", "kubeconfig"]).current_dir(folder.path()).env_clear();
+    command.args(["plan", "--kubeconfig", kubeconfig]).current_dir(folder.path()).env_clear();
+    command.stdin(standard_input);
     command.envs(environment.split(' ').filter_map(|variable| variable.split_once('=')));
     let said = text(&command.output().unwrap().stderr);
     (hears.try_recv().unwrap_or_default().replace(&port, "PORT"), said)
@@ -283,13 +288,20 @@ fn the_api_server_is_asked_over_the_proxy_that_kubectl_takes(
     #[case] where_to: [&str; 3],
     #[case] first: &str,
 ) {
-    let (heard, said) = first_heard(where_to);
+    let (heard, said) = first_heard("kubeconfig", where_to);
     assert!(heard.starts_with(first), "{heard:?}; it says {said}");
 }
 
 #[test]
+fn the_proxy_of_a_kubeconfig_that_can_be_read_only_once_is_taken() {
+    let where_to = ["https://192.0.2.1:6443", "http://user:p%40ss@127.0.0.1:PORT", ""];
+    let (heard, said) = first_heard("/dev/stdin", where_to);
+    assert!(heard.starts_with(TUNNEL_OF_A_USER), "{heard:?}; it says {said}");
+}
+
+#[test]
 fn a_proxy_that_cannot_be_used_is_named_and_not_passed_by() {
-    let (heard, said) = first_heard(["https://127.0.0.1:PORT", "ftp://127.0.0.1:PORT", ""]);
+    let (heard, said) = first_heard("kubeconfig", ["https://127.0.0.1:PORT", "ftp://127.0.0.1:PORT", ""]);
     assert_eq!(heard, "");
     assert!(said.contains("cannot use a proxy of the scheme ftp"), "{said}");
 }

@@ -126,10 +126,10 @@ async fn connect_by<E>(access: &Access<'_>, executor: E) -> Result<Client, Conne
 where
     E: hyper::rt::Executor<Connection> + Send + Sync + Clone + 'static,
 {
-    let config = configuration(access).await?;
+    let (config, names_proxy) = configuration(access).await?;
     let mut plain = HttpConnector::new();
     plain.enforce_http(false);
-    let Some(proxy) = proxy(access, &config)? else { return client(boxed(plain), config, executor) };
+    let Some(proxy) = proxy(&config, names_proxy)? else { return client(boxed(plain), config, executor) };
     let address = proxy.uri().clone();
     match address.scheme_str().unwrap_or_default() {
         "http" | "https" => {
@@ -190,17 +190,27 @@ where
     Ok(Client::new(service, config.default_namespace))
 }
 
-async fn configuration(access: &Access<'_>) -> Result<Config, ConnectError> {
+/// The configuration, and whether its proxy is that of the kubeconfig, and not of the environment. The kubeconfig is read once:
+/// a pipe, such as `/dev/stdin`, gives it only once.
+async fn configuration(access: &Access<'_>) -> Result<(Config, bool), ConnectError> {
     let Access { kubeconfig, context, agent } = *access;
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let mut config = match (kubeconfig, context) {
-        (Some(path), _) => from_file(path, &options)
-            .await
-            .map_err(|source| ConnectError::Kubeconfig { path: path.display().to_string(), source })?,
-        (None, Some(context)) => Config::from_kubeconfig(&options)
-            .await
-            .map_err(|source| ConnectError::Context { context: context.to_owned(), source })?,
-        (None, None) => Config::infer().await.map_err(ConnectError::Nothing)?,
+    let read = kubeconfig.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+    let names_proxy = read.as_ref().is_ok_and(|kubeconfig| names_proxy(kubeconfig, context));
+    let config = match read {
+        Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
+        Err(error) => Err(error),
+    };
+    let mut config = match (config, kubeconfig, context) {
+        (Ok(config), ..) => config,
+        (Err(source), Some(path), _) => {
+            return Err(ConnectError::Kubeconfig { path: path.display().to_string(), source });
+        }
+        (Err(source), None, Some(context)) => {
+            return Err(ConnectError::Context { context: context.to_owned(), source });
+        }
+        // That of a pod is left. Where there is none, this tells of both.
+        (Err(_), None, None) => Config::infer().await.map_err(ConnectError::Nothing)?,
     };
     // The default layer retries for minutes and obeys any Retry-After. The request would outlive its reason, and the kernel,
     // which decides about retries, would not know.
@@ -210,18 +220,18 @@ async fn configuration(access: &Access<'_>) -> Result<Config, ConnectError> {
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
     config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
-    Ok(config)
+    Ok((config, names_proxy))
 }
 
 /// The proxy before the API server, if any, as kubectl chooses it. That of the kubeconfig counts whatever the environment says.
 /// That of the environment does not count for an API server that `NO_PROXY` names, on loopback, or without TLS. In a pod there is
 /// none.
-fn proxy(access: &Access<'_>, config: &Config) -> Result<Option<Intercept>, ConnectError> {
+fn proxy(config: &Config, names_proxy: bool) -> Result<Option<Intercept>, ConnectError> {
     let Config { cluster_url, proxy_url, .. } = config;
     // That of either, without a look at `NO_PROXY`.
     let Some(url) = proxy_url else { return Ok(None) };
     let is_for_tls = cluster_url.scheme_str() == Some("https");
-    if !names_proxy(access) && (!is_for_tls || is_excepted(cluster_url, &no_proxy())) {
+    if !names_proxy && (!is_for_tls || is_excepted(cluster_url, &no_proxy())) {
         return Ok(None);
     }
     let proxy = Matcher::builder().all(url.to_string()).build().intercept(cluster_url);
@@ -238,22 +248,14 @@ fn no_proxy() -> String {
 }
 
 /// Whether the kubeconfig, and not the environment, has a proxy for its cluster.
-fn names_proxy(access: &Access<'_>) -> bool {
-    let Access { kubeconfig, context, .. } = *access;
-    let read = kubeconfig.map_or_else(Kubeconfig::read, Kubeconfig::read_from).unwrap_or_default();
-    let name = context.or(read.current_context.as_deref());
-    let context = read.contexts.iter().find(|it| Some(it.name.as_str()) == name);
+fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
+    let name = context.or(kubeconfig.current_context.as_deref());
+    let context = kubeconfig.contexts.iter().find(|it| Some(it.name.as_str()) == name);
     let context = context.and_then(|it| it.context.as_ref());
-    let cluster = context.and_then(|context| read.clusters.iter().find(|it| it.name == context.cluster));
+    let cluster =
+        context.and_then(|context| kubeconfig.clusters.iter().find(|it| it.name == context.cluster));
     let proxy = cluster.and_then(|it| it.cluster.as_ref()?.proxy_url.as_deref());
     proxy.is_some_and(|url| !url.is_empty())
-}
-
-async fn from_file(
-    path: &Path,
-    options: &KubeConfigOptions,
-) -> Result<Config, kube::config::KubeconfigError> {
-    Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, options).await
 }
 
 /// Why a request failed.
