@@ -62,7 +62,11 @@ async fn resources_that_may_not_be_listed_any_more_keep_nobody_from_leading_and_
     let granted = Arc::new(AtomicBool::new(true));
     let grants = Arc::clone(&granted);
     let mut watches = watches(KIND, MEMCACHEDS, move |call, _| match call.is_watch() {
-        _ if !grants.load(Ordering::Relaxed) => refusal(403, "Forbidden", "memcacheds is forbidden: no"),
+        _ if !grants.load(Ordering::Relaxed) => refusal(
+            403,
+            "Forbidden",
+            r#"memcacheds is forbidden: User "op" cannot list resource "memcacheds""#,
+        ),
         true => watch(vec![Frame::Wait(Duration::from_secs(1))]),
         false => page(&[], "10", None),
     });

@@ -45,7 +45,9 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
     let (client, calls) = api(move |call| {
         let refused = call.path == SECRETS_OF_B && !grants.load(Ordering::Relaxed);
         std::future::ready(match refused {
-            true => refusal(403, "Forbidden", "secrets is forbidden: no"),
+            true => {
+                refusal(403, "Forbidden", r#"secrets is forbidden: User "op" cannot list resource "secrets""#)
+            }
             false => quiet(&call),
         })
     });
@@ -78,8 +80,8 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
         }
     };
     settled(1).await;
-    let why =
-        "may not list and watch secrets in namespace b: grant both verbs (403 secrets is forbidden: no)";
+    let why = "may not list and watch secrets in namespace b: grant both verbs \
+               (403 secrets is forbidden: User \"op\" cannot list resource \"secrets\")";
     assert_eq!(closed(), [why]);
 
     granted.store(true, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kube::core::Resource;
+use kube::core::{Resource, Status};
 use kube::runtime::watcher::{self, DefaultBackoff};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -17,6 +17,7 @@ use crate::kernel::failure::{Category, Failure};
 use crate::kernel::lists::Moment;
 use crate::kernel::object::{Scope, Watched};
 use crate::shell::admin::Gate;
+use crate::shell::classify::missing_verb;
 use crate::shell::client::{explain, said};
 use crate::shell::kinds;
 use crate::shell::watch_liveness::WatchLiveness;
@@ -330,7 +331,10 @@ impl Health {
             (_, Some(404)) if !self.kind.is_required() => {
                 format!("the API server does not serve {plural}: no resource gets one until it does")
             }
-            (_, Some(403)) => format!("may not list and watch {plural}: grant both verbs ({})", words(error)),
+            // Else a proxy refuses, or whatever is before the API server.
+            (_, Some(403)) if status(error).and_then(missing_verb).is_some() => {
+                format!("may not list and watch {plural}: grant both verbs ({})", words(error))
+            }
             _ => format!("cannot list and watch {plural}: {}", words(error)),
         }
     }
@@ -374,14 +378,19 @@ fn refused(category: Category, message: String) -> Unavailable {
 
 /// The HTTP status in an error, where the API server answered at all.
 fn code(error: &watcher::Error) -> Option<u16> {
+    status(error).map(|status| status.code)
+}
+
+/// The answer in an error.
+fn status(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => match error {
-            kube::Error::Api(status) => Some(status.code),
+            kube::Error::Api(status) => Some(status),
             _ => None,
         },
-        watcher::Error::WatchError(status) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status),
         watcher::Error::NoResourceVersion => None,
     }
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use axum::body::Body;
+use http::Response;
 use memcached_operator::kernel::event::{Event, Unavailable};
-use memcached_operator::kernel::failure::Category;
+use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator::shell::admin::Gate;
 use tokio::time::timeout;
@@ -15,11 +17,13 @@ use crate::watch_fixture::{
     EVER, MEMCACHEDS, MONITOR, MONITORS, SERVICE, SERVICES, Watches, kind_of, quiet, service, short, watches,
 };
 
+fn forbidden(kind: &str) -> Response<Body> {
+    refusal(403, "Forbidden", &format!(r#"{kind} is forbidden: User "op" cannot list resource "{kind}""#))
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_fails_for_ever_delays_no_other_and_reaches_the_kernel_not_at_all() {
-    let mut watches = watches(SERVICE, SERVICES, |_, _| {
-        refusal(403, "Forbidden", r#"services is forbidden: User "op" cannot list resource "services""#)
-    });
+    let mut watches = watches(SERVICE, SERVICES, |_, _| forbidden("services"));
     let mut listed = Vec::new();
     while listed.len() < 4 {
         let event = timeout(EVER, watches.events.recv()).await.unwrap().unwrap();
@@ -46,7 +50,7 @@ async fn without_the_resources_nothing_else_reaches_the_kernel_and_readiness_say
         let serves = serves.load(Ordering::Relaxed);
         std::future::ready(match call.path.as_str() {
             MEMCACHEDS if !serves => answer(404, "404 page not found\n"),
-            SERVICES if !serves => refusal(403, "Forbidden", "services is forbidden: no"),
+            SERVICES if !serves => forbidden("services"),
             SERVICES if !call.is_watch() => page(&[service("a", "1")], "10", None),
             _ => quiet(&call),
         })
@@ -126,7 +130,7 @@ async fn a_kind_that_is_not_served_is_asked_for_again_only_while_a_resource_asks
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_may_not_be_listed_says_so_and_is_asked_for_until_it_may() {
     let mut watches = watches(MONITOR, MONITORS, |call, number| match number {
-        ..3 if !call.is_watch() => refusal(403, "Forbidden", "servicemonitors is forbidden: no"),
+        ..3 if !call.is_watch() => forbidden("servicemonitors"),
         _ => quiet(&call),
     });
     let Event::Unavailable { why: Unavailable::Refused(failure), .. } = watches.next().await else {
@@ -136,6 +140,25 @@ async fn a_kind_that_may_not_be_listed_says_so_and_is_asked_for_until_it_may() {
     assert!(failure.message.starts_with("may not list and watch servicemonitors"), "{}", failure.message);
     watches.next().await;
     assert_eq!(watches.take(2).await, ["listing", "listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_refuses_a_list_or_a_watch_is_quoted_and_no_right_is_asked_for() {
+    for refuses_watches in [false, true] {
+        let mut watches =
+            watches(MONITOR, MONITORS, move |call, _| match call.is_watch() == refuses_watches {
+                true => answer(403, "<html>Forbidden</html>"),
+                false => quiet(&call),
+            });
+        let failure = loop {
+            if let Event::Unavailable { why: Unavailable::Refused(failure), .. } = watches.next().await {
+                break failure;
+            }
+        };
+        let message =
+            "cannot list and watch servicemonitors.monitoring.coreos.com: 403 <html>Forbidden</html>";
+        assert_eq!(failure, Failure { category: Category::Forbidden, message: message.to_owned() });
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +181,7 @@ async fn a_failure_that_passes_keeps_the_others_waiting_only_for_a_moment_and_ta
 #[tokio::test(start_paused = true)]
 async fn a_list_is_no_news_where_the_watch_is_refused_until_one_has_begun() {
     let mut watches = watches(MONITOR, MONITORS, |call, number| match number {
-        ..4 if call.is_watch() => refusal(403, "Forbidden", "servicemonitors is forbidden: no"),
+        ..4 if call.is_watch() => forbidden("servicemonitors"),
         _ => quiet(&call),
     });
     let mut said = Vec::new();
