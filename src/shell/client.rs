@@ -130,20 +130,15 @@ where
     let mut plain = HttpConnector::new();
     plain.enforce_http(false);
     let Some(proxy) = proxy(&config, names_proxy)? else { return client(boxed(plain), config, executor) };
-    let address = proxy.uri().clone();
-    match address.scheme_str().unwrap_or_default() {
-        "http" | "https" => {
-            // A proxy may speak TLS, too.
+    match proxy.uri().scheme_str().unwrap_or_default() {
+        "http" => client(boxed(tunnel(&proxy, plain)), config, executor),
+        "https" => {
+            // Only for a proxy that speaks TLS itself: it asks the plugin of the kubeconfig for a certificate.
             let tls = config.rustls_https_connector().map_err(ConnectError::Client)?;
-            let tunnel = Tunnel::new(address, tls);
-            let tunnel = match proxy.basic_auth() {
-                Some(auth) => tunnel.with_auth(auth.clone()),
-                None => tunnel,
-            };
-            client(tunnel, config, executor)
+            client(tunnel(&proxy, tls), config, executor)
         }
         "socks5" | "socks5h" => {
-            let socks = SocksV5::new(address, plain);
+            let socks = SocksV5::new(with_port_of_socks(proxy.uri()), plain);
             let socks = match proxy.raw_auth() {
                 Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
                 None => socks,
@@ -154,7 +149,23 @@ where
     }
 }
 
-/// Of one type, so that the code of a client is there once for both.
+fn tunnel<C>(proxy: &Intercept, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.uri().clone(), connector);
+    match proxy.basic_auth() {
+        Some(auth) => tunnel.with_auth(auth.clone()),
+        None => tunnel,
+    }
+}
+
+/// The address of a SOCKS proxy. Where it names no port, that of HTTP would be taken.
+fn with_port_of_socks(address: &Uri) -> Uri {
+    let port = address.port_u16().unwrap_or(1080);
+    let authority = format!("{}:{port}", address.host().unwrap_or_default());
+    let with_port = Uri::builder().scheme("socks5").authority(authority).path_and_query("/").build();
+    with_port.unwrap_or_else(|_| address.clone())
+}
+
+/// Of one type, so that the code of a client is there once for all of them.
 fn boxed<C>(connector: C) -> BoxCloneSyncService<Uri, TokioIo<TcpStream>, BoxError>
 where
     C: Service<Uri, Response = TokioIo<TcpStream>> + Clone + Send + Sync + 'static,
@@ -356,6 +367,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_socks_proxy_without_a_port_is_at_1080() {
+        let address = |text: &str| with_port_of_socks(&text.parse().unwrap()).to_string();
+        assert_eq!(address("socks5h://proxy.example/"), "socks5://proxy.example:1080/");
+        assert_eq!(address("socks5://[fd00::1]/"), "socks5://[fd00::1]:1080/");
+        assert_eq!(address("socks5://proxy.example:80/"), "socks5://proxy.example:80/");
+    }
 
     #[test]
     fn a_refusal_says_its_code_once() {
