@@ -217,6 +217,7 @@ impl Journal {
         let file = options.map(|Options { path, max_bytes }| {
             let writer = Writer::spawn(path, Arc::clone(&metrics));
             let state = State::Gap { retry_at: Timestamp::MIN };
+            metrics.journal_leaves_out(true);
             let mut file = File { writer, state, bytes_per_file: max_bytes / FILES, metrics };
             file.open(reconciler);
             file
@@ -268,6 +269,8 @@ impl File {
                 if !line.is_some_and(|line| self.writer.send(Message::Line(line))) {
                     self.state = State::Gap { retry_at: at };
                     self.metrics.journal_gap();
+                    // Of a disk that fails the thread tells.
+                    tracing::warn!("steps are left out of the journal until its disk has written what waits");
                 } else if full {
                     self.open(reconciler);
                 }
@@ -279,6 +282,7 @@ impl File {
     fn open(&mut self, reconciler: &Reconciler) {
         if self.writer.open(|| opening(Some(reconciler), usize::MAX)) {
             self.state = State::Writing { bytes: 0 };
+            self.metrics.journal_leaves_out(false);
         }
     }
 }
@@ -288,6 +292,29 @@ mod tests {
     use super::writer::IN_FLIGHT;
     use super::*;
     use crate::kernel::reconciler::Settings;
+
+    #[test]
+    fn a_gap_is_shown_until_the_next_file_begins() {
+        let (writer, mut inbox) = Writer::without_thread();
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let is_shown = || metrics.render().unwrap().contains("\nmemcached_operator_journal_gap 1\n");
+        let state = State::Gap { retry_at: Timestamp::MIN };
+        let mut file = File { writer, state, bytes_per_file: u64::MAX, metrics: Arc::clone(&metrics) };
+        let reconciler = Reconciler::new(Settings::default());
+        let mut steps = |count: usize| {
+            for _ in 0..count {
+                file.record(Timestamp::UNIX_EPOCH, Some(Arc::from(&b"{}\n"[..])), &reconciler);
+            }
+        };
+        steps(IN_FLIGHT);
+        assert!(!is_shown());
+        // The disk hangs.
+        steps(100);
+        assert!(is_shown());
+        while inbox.try_recv().is_ok() {}
+        steps(1);
+        assert!(!is_shown());
+    }
 
     #[test]
     fn after_a_gap_a_slow_disk_begins_one_file_once_it_has_written_what_was_before() {

@@ -45,6 +45,7 @@ pub struct Metrics {
     leader: IntGauge,
     kube_events: IntCounterVec,
     journal_errors: IntCounter,
+    journal_gap: IntGauge,
     journal_gaps: IntCounter,
     watch_errors: IntCounterVec,
     watch_restarts: IntCounterVec,
@@ -86,6 +87,7 @@ impl Metrics {
             leader: added(all, IntGauge::with_opts(opts(names::LEADER))?)?,
             kube_events: counters(all, names::KUBE_EVENTS)?,
             journal_errors: added(all, IntCounter::with_opts(opts(names::JOURNAL_ERRORS))?)?,
+            journal_gap: added(all, IntGauge::with_opts(opts(names::JOURNAL_GAP))?)?,
             journal_gaps: added(all, IntCounter::with_opts(opts(names::JOURNAL_GAPS))?)?,
             watch_errors: counters(all, names::WATCH_ERRORS)?,
             watch_restarts: counters(all, names::WATCH_RESTARTS)?,
@@ -202,6 +204,12 @@ impl Metrics {
     /// Steps are missing from the journal.
     pub fn journal_gap(&self) {
         self.journal_gaps.inc();
+        self.journal_leaves_out(true);
+    }
+
+    /// Whether steps are left out of the journal now.
+    pub fn journal_leaves_out(&self, leaves_out: bool) {
+        self.journal_gap.set(i64::from(leaves_out));
     }
 
     /// Everything in Prometheus' text format.

@@ -151,6 +151,14 @@ pub const JOURNAL_ERRORS: Metric = Metric {
     help: "Failures to write the journal.",
     usage: "Free the journal's disk; the caches do not suffer.",
 };
+/// Whether steps are missing from the journal now.
+pub const JOURNAL_GAP: Metric = Metric {
+    name: "memcached_operator_journal_gap",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "1 while steps are left out of the journal, else 0.",
+    usage: "For long: the journal's disk fails or hangs.",
+};
 /// Steps that are missing from the journal.
 pub const JOURNAL_GAPS: Metric = Metric {
     name: "memcached_operator_journal_gaps_total",
@@ -275,7 +283,7 @@ pub const WATCH_UNREADABLE: Metric = Metric {
 };
 
 /// Every metric of ours; the process metrics (`process_...`) come from the library.
-pub const ALL: [Metric; 28] = [
+pub const ALL: [Metric; 29] = [
     ADOPTION_HALTED,
     API_REQUEST_DURATION,
     API_REQUESTS,
@@ -289,6 +297,7 @@ pub const ALL: [Metric; 28] = [
     INSTANCE_TEMPLATE_REVISION,
     INSTANCE_WARNING,
     JOURNAL_ERRORS,
+    JOURNAL_GAP,
     JOURNAL_GAPS,
     KUBE_EVENTS,
     LEADER,
