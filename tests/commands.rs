@@ -299,6 +299,34 @@ fn the_proxy_of_a_kubeconfig_that_can_be_read_only_once_is_taken() {
     assert!(heard.starts_with(TUNNEL_OF_A_USER), "{heard:?}; it says {said}");
 }
 
+/// How often the plugin of the kubeconfig is run while the program asks a cluster that is not there.
+fn times_that_the_plugin_runs(proxy: &str) -> usize {
+    let folder = TempDir::new().unwrap();
+    let runs = folder.path().join("runs");
+    let version = "client.authentication.k8s.io/v1";
+    let credential = json!({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "test"}});
+    let script = format!("echo run >> {}; echo '{credential}'", runs.display());
+    let plugin = json!({
+        "apiVersion": version, "interactiveMode": "Never", "command": "/bin/sh", "args": ["-c", script],
+    });
+    let server = "https://127.0.0.1:9";
+    let cluster = json!({"server": server, "proxy-url": proxy, "insecure-skip-tls-verify": true});
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": {"exec": plugin}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    });
+    fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    run(folder.path(), "plan --kubeconfig kubeconfig");
+    fs::read_to_string(runs).unwrap().lines().count()
+}
+
+#[test]
+fn for_a_proxy_without_tls_no_plugin_is_asked_for_a_certificate() {
+    assert_eq!(times_that_the_plugin_runs("http://127.0.0.1:9"), times_that_the_plugin_runs(""));
+}
+
 #[test]
 fn a_proxy_that_cannot_be_used_is_named_and_not_passed_by() {
     let (heard, said) = first_heard("kubeconfig", ["https://127.0.0.1:PORT", "ftp://127.0.0.1:PORT", ""]);
