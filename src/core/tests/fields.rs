@@ -68,7 +68,7 @@ fn document() -> String {
         "# Fields\n\nEvery field of `spec`, what it changes in the children, and the test that shows it on a real \
          cluster.\n**A change below `spec.template` of the Deployment replaces the pods, and so does another `workload`**; a \
          replaced pod is empty. All others replace none.\nOf pods with names, `workload: StatefulSet`, the same fields of the \
-         StatefulSet change, and its pods are replaced one by one.\n\
+         StatefulSet change, but for `spec.strategy`, and its pods are replaced one by one.\n\
          Where a NetworkPolicy is on, these change its `spec.ingress` too: {of_ingress};\nwith \
          `security.rotation: InPlace` `security.sasl.enabled` as well.\n`made` is said of a child that is there only with the field. This table is made by \
          `src/core/tests/fields.rs`;\n`{PLAYED}` plays every row.\n\n\
