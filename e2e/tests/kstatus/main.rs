@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{Cache, condition, install, says};
 use e2e::testing::kstatus::Status;
@@ -16,10 +16,11 @@ use e2e::testing::{SharedFixture, Space, await_answer, in_namespace_of, unique};
 use e2e::{Shape, TemporaryCluster, process};
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Client;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Resource, ResourceExt};
 use memcached_operator::api::spec::Workload;
 use memcached_operator::api::{Memcached, crd};
 use serde_json::{Value, json};
@@ -238,6 +239,27 @@ fn named(max_memory: i64) -> Value {
     named
 }
 
+/// Makes the pods that the StatefulSet controller would, all of them ready: while one is missing, no other is replaced.
+async fn pods_stand(cache: &Cache<'_>) -> Result<()> {
+    let set = cache.space.api::<StatefulSet>().get(cache.name).await?;
+    let owner = set.controller_owner_ref(&()).context("a StatefulSet without a uid")?;
+    let template = &set.spec.as_ref().context("a StatefulSet without a spec")?.template;
+    let pods = cache.space.api::<Pod>();
+    for number in 0..2 {
+        let name = format!("{}-{number}", cache.name);
+        let mut pod: Pod =
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": template.spec}))?;
+        pod.metadata.labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.clone());
+        pod.labels_mut().insert("controller-revision-hash".to_owned(), "old".to_owned());
+        pod.owner_references_mut().push(owner.clone());
+        pods.create(&PostParams::default(), &pod).await?;
+        let ready =
+            json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(ready)).await?;
+    }
+    Ok(())
+}
+
 /// The last of two pods has become new since this generation brought the template, and the first one follows. The partition is
 /// written too: when the first pod may go, and when no further one may.
 async fn rolls_out(cache: &Cache<'_>, generation: i64, revisions: Revisions) -> Result<()> {
@@ -256,6 +278,7 @@ async fn counters_of_named_pods_that_are_old_or_partial_never_pass_for_a_finishe
     with_cache(async |cache| {
         cache.apply(&named(64)).await?;
         named_generation(cache, 1).await?;
+        pods_stand(cache).await?;
         for (counters, mirrored) in partial() {
             report_named(cache, counters, ["old", "old"]).await?;
             let resource = mirrors(cache, mirrored).await?;
@@ -315,6 +338,7 @@ async fn a_rollout_of_named_pods_past_our_deadline_is_failed_until_another_edit(
     with_cache(async |cache| {
         cache.apply(&named(64)).await?;
         named_generation(cache, 1).await?;
+        pods_stand(cache).await?;
         report_named(cache, complete(1), ["old", "old"]).await?;
         cache.ready().await?;
         cache.apply(&named(96)).await?;
