@@ -4,6 +4,7 @@
 //! comparison and a few facts are kept, some 450 bytes for each child. With its spec and its status a resource takes less than
 //! 5 kB; the test `heap` holds the figure. What few resources have stands in a box, so that the others do not pay for it.
 
+pub mod pods;
 pub mod resource;
 pub mod secret;
 
@@ -13,20 +14,17 @@ use std::slice;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::event::{SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
+use super::event::{SeenChild, SeenResource, SeenSecret, Unavailable};
 use super::known_versions::{KnownVersions, Presence};
 use super::lists::{Authority, Listing, Lists, Moment};
 use super::live::Live;
-use super::object::{ChildKind, Key, Scope, Uid, Watched};
+use super::object::{ChildKind, Key, Scope, Watched};
 use super::orphan::LeftBehind;
-use super::pod_readiness::Readiness;
 use super::rollout_budget::RolloutBudget;
 use super::slot::Slot;
+use pods::NotedPod;
 use resource::Resource;
 use secret::{Secret, secret_names};
-
-/// A pod's name begins with the name of its workload and a hyphen, both together cut to this many characters.
-const KEPT_OF_POD_NAMES: usize = 58;
 
 /// Everything known.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -53,49 +51,6 @@ pub struct World {
     left_behind: LeftBehind,
     /// The kinds of children that cannot be listed, and why.
     unavailable: Vec<UnavailableKind>,
-}
-
-/// What is kept of a pod.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum NotedPod {
-    /// It is there.
-    There {
-        /// As it was seen last.
-        seen: SeenPod,
-        /// Since when it is known that it does not serve, where it does not.
-        noted: Timestamp,
-    },
-    /// It ended, or a list lacks it, or its StatefulSet asks for it since a moment ago and has not made it yet.
-    Missing {
-        /// The resource.
-        instance: String,
-        /// Since when that is known.
-        since: Timestamp,
-    },
-}
-
-impl NotedPod {
-    const fn there(&self) -> Option<&SeenPod> {
-        match self {
-            Self::There { seen, .. } => Some(seen),
-            Self::Missing { .. } => None,
-        }
-    }
-
-    fn instance(&self) -> &str {
-        match self {
-            Self::There { seen, .. } => &seen.instance,
-            Self::Missing { instance, .. } => instance,
-        }
-    }
-
-    /// Since when it is known that this incarnation does not serve.
-    fn unready_since(&self, uid: &Uid) -> Option<Timestamp> {
-        match self {
-            Self::There { seen, noted } if seen.uid == *uid && is_unready(seen) => Some(*noted),
-            Self::There { .. } | Self::Missing { .. } => None,
-        }
-    }
 }
 
 /// A kind of child that cannot be listed.
@@ -298,38 +253,6 @@ impl World {
         dirty
     }
 
-    /// Notes the pods that StatefulSets ask for and that a list of pods lacks, once both were listed. Returns their resources.
-    fn note_missing(&mut self, scope: &Scope, now: Timestamp) -> BTreeSet<Key> {
-        let are_listed = self.lists.is_complete(Watched::Child(ChildKind::StatefulSet), scope);
-        let at = self.listed_pods.iter().position(|it| are_listed && it.is_of(scope));
-        let Some(listing) = at.map(|at| self.listed_pods.swap_remove(at)) else { return BTreeSet::new() };
-        let pods = self
-            .resources
-            .range(scope.keys())
-            .flat_map(|(key, it)| (0..it.asked_pods()).map(move |number| (key.clone(), key.pod(number))));
-        let is_missing = |(_, pod): &(Key, Key)| listing.lacks(pod) && !self.noted_pods.contains_key(pod);
-        let missing: Vec<(Key, Key)> = pods.filter(is_missing).collect();
-        for (resource, pod) in &missing {
-            let instance = resource.name.clone();
-            self.noted_pods.insert(pod.clone(), NotedPod::Missing { instance, since: now });
-        }
-        missing.into_iter().map(|(resource, _)| resource).collect()
-    }
-
-    /// Notes the pods that a StatefulSet asks for now, beyond so many as before, and that it has not made: no watch tells of one
-    /// that is refused from the start.
-    pub fn expect_pods(&mut self, resource: &Key, asked_before: i32, now: Timestamp) {
-        let Some(known) = self.resources.get(resource) else { return };
-        let rollout = known.live(ChildKind::StatefulSet).and_then(|live| live.rollout.as_ref());
-        let made = rollout.map_or(0, |it| it.replicas);
-        for pod in (asked_before.max(made)..known.asked_pods()).map(|number| resource.pod(number)) {
-            if self.noted_pods.get(&pod).and_then(NotedPod::there).is_none() {
-                let instance = resource.name.clone();
-                self.noted_pods.insert(pod, NotedPod::Missing { instance, since: now });
-            }
-        }
-    }
-
     /// The list lacks an object that an answer described after the request of the list had left: the object may have
     /// been created or deleted in between.
     fn doubt(&mut self, kind: Watched, key: &Key) -> BTreeSet<Key> {
@@ -523,46 +446,6 @@ impl World {
         secret.users.clone()
     }
 
-    /// A pod was seen. Returns its resource, if what is noted of it is news.
-    pub fn see_pod(&mut self, mut seen: SeenPod, now: Timestamp) -> Option<Key> {
-        let authority = self.lists.note(Watched::Pod, &seen.key, Moment::default());
-        let known = self.noted_pods.get(&seen.key);
-        // An event without the deletion that we know of is from before it. A list is the truth, also after a restore of etcd.
-        let is_same = |it: &&SeenPod| it.uid == seen.uid;
-        let is_going = known.and_then(NotedPod::there).filter(is_same).is_some_and(|it| it.deleting);
-        seen.deleting |= authority == Authority::Watch && is_going;
-        if seen.revision.is_some() {
-            self.listed_pods.iter_mut().for_each(|it| it.show(&seen.key));
-        }
-        let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
-        // As nearly all pods.
-        if !is_noted && known.is_none() {
-            return None;
-        }
-        let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
-        let key = seen.key.clone();
-        // Another version alone is no news.
-        let facts = |pod: &SeenPod| (pod.uid.clone(), pod.problem.clone(), pod.readiness, pod.deleting);
-        let news = is_noted.then(|| facts(&seen));
-        let noted = known.and_then(|it| it.unready_since(&seen.uid)).unwrap_or(now);
-        let before = match is_noted {
-            true => self.noted_pods.insert(key, NotedPod::There { seen, noted }),
-            false => self.noted_pods.remove(&key),
-        };
-        let is_back = matches!(before, Some(NotedPod::Missing { .. }));
-        let is_news = is_back || before.as_ref().and_then(NotedPod::there).map(facts) != news;
-        (is_news && self.resources.contains_key(&resource)).then_some(resource)
-    }
-
-    /// A pod was deleted by this operator: the watch tells later that it goes.
-    pub fn mark_pod_terminating(&mut self, pod: &Key, uid: &Uid) {
-        if let Some(NotedPod::There { seen, .. }) = self.noted_pods.get_mut(pod)
-            && seen.uid == *uid
-        {
-            seen.deleting = true;
-        }
-    }
-
     /// An object was deleted. Returns the affected resources, which include a deleted resource itself.
     pub fn gone(&mut self, kind: Watched, key: &Key, now: Timestamp) -> BTreeSet<Key> {
         match kind {
@@ -596,125 +479,11 @@ impl World {
         }
     }
 
-    /// A pod is gone. Its StatefulSet makes another one of that name, unless it asks for fewer. Of one that served until it was
-    /// deleted with no grace, nothing is noted.
-    fn end_pod(&mut self, key: &Key, now: Timestamp) -> Option<Key> {
-        let pod = self.noted_pods.remove(key);
-        let name = pod.as_ref().map(NotedPod::instance).or_else(|| Some(key.name.rsplit_once('-')?.0))?;
-        let resource = Key { namespace: key.namespace.clone(), name: name.to_owned() };
-        let asked = self.resources.get(&resource)?.asked_pods();
-        let comes_back = key.number_of_pod(&resource).is_some_and(|number| number < asked);
-        let since = match pod {
-            Some(NotedPod::There { seen, .. }) => seen.revision.map(|_| now),
-            Some(NotedPod::Missing { since, .. }) => Some(since),
-            None if comes_back => Some(now),
-            None => return None,
-        };
-        if let Some(since) = since.filter(|_| comes_back) {
-            let instance = resource.name.clone();
-            self.noted_pods.insert(key.clone(), NotedPod::Missing { instance, since });
-        }
-        Some(resource)
-    }
-
     /// The resources in a namespace.
     pub fn resources_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Key> {
         let first = Key { namespace: namespace.to_owned(), name: String::new() };
         self.resources.range(first..).map(|(key, _)| key).take_while(move |key| key.namespace == namespace)
     }
-
-    /// The pods of the resource's StatefulSet that are not ready, by name, with the time since when that is known.
-    pub fn unready_pods_of<'a, 'b>(
-        &'a self,
-        resource: &'b Key,
-    ) -> impl Iterator<Item = (&'a SeenPod, Timestamp)> + use<'a, 'b> {
-        self.noted_pods_of(resource).filter_map(|pod| match pod {
-            NotedPod::There { seen, noted } => is_unready(seen).then_some((seen, *noted)),
-            NotedPod::Missing { .. } => None,
-        })
-    }
-
-    /// The numbers of pods that a StatefulSet of this resource lacks, with the time since when that is known. It may ask for
-    /// fewer by now.
-    pub fn missing_pods_of<'a, 'b>(
-        &'a self,
-        resource: &'b Key,
-    ) -> impl Iterator<Item = (i32, Timestamp)> + use<'a, 'b> {
-        self.noted_by_key(resource).filter_map(|(key, pod)| match pod {
-            NotedPod::Missing { since, .. } => Some((key.number_of_pod(resource)?, *since)),
-            NotedPod::There { .. } => None,
-        })
-    }
-
-    /// The numbers of pods of the resource's StatefulSet that are being deleted.
-    pub fn terminating_pods_of<'a, 'b>(
-        &'a self,
-        resource: &'b Key,
-    ) -> impl Iterator<Item = i32> + use<'a, 'b> {
-        let going = self.noted_pods_of(resource).filter_map(NotedPod::there).filter(|pod| goes(pod));
-        going.filter_map(|pod| pod.key.number_of_pod(resource))
-    }
-
-    fn noted_pods_of<'a, 'b>(
-        &'a self,
-        resource: &'b Key,
-    ) -> impl Iterator<Item = &'a NotedPod> + use<'a, 'b> {
-        self.noted_by_key(resource).map(|(_, pod)| pod)
-    }
-
-    fn noted_by_key<'a, 'b>(
-        &'a self,
-        resource: &'b Key,
-    ) -> impl Iterator<Item = (&'a Key, &'a NotedPod)> + use<'a, 'b> {
-        // Most of the time every pod runs.
-        let any = (!self.noted_pods.is_empty()).then(|| {
-            let mut prefix = format!("{}-", resource.name);
-            prefix.truncate(KEPT_OF_POD_NAMES);
-            let first = Key { namespace: resource.namespace.clone(), name: prefix.clone() };
-            let is_next =
-                move |key: &Key| key.namespace == resource.namespace && key.name.starts_with(&prefix);
-            self.noted_pods.range(first..).take_while(move |(key, _)| is_next(key))
-        });
-        any.into_iter().flatten().filter(|(_, pod)| pod.instance() == resource.name)
-    }
-
-    /// Why pods of a resource do not run that this kind of workload made.
-    pub fn problems_of_pods<'a, 'b>(
-        &'a self,
-        resource: &'b Key,
-        workload: ChildKind,
-    ) -> impl Iterator<Item = &'a str> + use<'a, 'b> {
-        let pods = self.noted_pods_of(resource).filter_map(NotedPod::there);
-        let is_named = workload == ChildKind::StatefulSet;
-        pods.filter(move |pod| pod.revision.is_some() == is_named).filter_map(|pod| pod.problem.as_deref())
-    }
-
-    /// The first pod of a resource, by name, that does not run.
-    #[must_use]
-    pub fn failing_pod<'a>(&'a self, resource: &Key) -> Option<FailingPod<'a>> {
-        let failing =
-            |pod: &'a SeenPod| Some(FailingPod { name: &pod.key.name, problem: pod.problem.as_deref()? });
-        self.noted_pods_of(resource).filter_map(NotedPod::there).find_map(failing)
-    }
-}
-
-/// A pod that does not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailingPod<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Why, see [`super::pod_problem`].
-    pub problem: &'a str,
-}
-
-/// Whether a pod of a StatefulSet is being deleted. A Deployment has its own ways to replace pods, so theirs are not kept.
-const fn goes(pod: &SeenPod) -> bool {
-    pod.deleting && pod.revision.is_some()
-}
-
-/// Whether a pod of a StatefulSet does not serve.
-fn is_unready(pod: &SeenPod) -> bool {
-    pod.readiness != Readiness::Ready && pod.revision.is_some()
 }
 
 #[cfg(test)]
@@ -735,38 +504,6 @@ mod tests {
         }))
         .unwrap();
         seen::resource(&object).unwrap()
-    }
-
-    #[test]
-    fn a_pod_that_we_deleted_goes_also_while_the_watch_shows_a_state_of_before_until_a_list_shows_it() {
-        let key = |name: &str| Key { namespace: "n".into(), name: name.into() };
-        let pod = |uid: &str| SeenPod {
-            key: key("x-0"),
-            uid: Uid::from(uid),
-            resource_version: ResourceVersion::from("1"),
-            instance: "x".into(),
-            revision: Some("x-1".into()),
-            ip: None,
-            readiness: Readiness::NodeAway,
-            deleting: false,
-            problem: None,
-        };
-        let mut world = World::default();
-        let going = |world: &World| world.terminating_pods_of(&key("x")).count();
-        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
-        world.mark_pod_terminating(&key("x-0"), &Uid::from("another"));
-        assert_eq!(going(&world), 0);
-        world.mark_pod_terminating(&key("x-0"), &Uid::from("u"));
-        assert_eq!(going(&world), 1);
-        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
-        assert_eq!(going(&world), 1);
-        let scope = Scope::All;
-        world.lists.begin(Watched::Pod, scope);
-        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
-        assert_eq!(going(&world), 0, "etcd was restored");
-        world.mark_pod_terminating(&key("x-0"), &Uid::from("u"));
-        world.see_pod(pod("the next of this name"), Timestamp::UNIX_EPOCH);
-        assert_eq!(going(&world), 0);
     }
 
     #[test]
