@@ -254,10 +254,10 @@ impl Journal {
 impl File {
     fn record(&mut self, at: Timestamp, line: Option<Arc<[u8]>>, reconciler: &Reconciler) {
         match &mut self.state {
-            State::Gap { retry_at } if at < *retry_at => {}
+            State::Gap { retry_at } if at < *retry_at => self.metrics.journal_leaves_out(true),
             // Else each line that a slow disk has written makes room for the snapshot of one more file: memory fills with them, and
             // files that hold hardly a step push those out that do.
-            State::Gap { .. } if !self.writer.is_idle() => {}
+            State::Gap { .. } if !self.writer.is_idle() => self.metrics.journal_leaves_out(true),
             State::Gap { .. } => self.open(reconciler),
             State::Writing { .. } if self.writer.failed() => {
                 self.state = State::Gap { retry_at: at.saturating_add(RETRY).unwrap_or(at) };
@@ -282,65 +282,116 @@ impl File {
     fn open(&mut self, reconciler: &Reconciler) {
         if self.writer.open(|| opening(Some(reconciler), usize::MAX)) {
             self.state = State::Writing { bytes: 0 };
-            self.metrics.journal_leaves_out(false);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::writer::IN_FLIGHT;
+    use std::path::Path;
+
+    use tempfile::TempDir;
+    use tokio::sync::mpsc::Receiver;
+
+    use super::writer::{End, IN_FLIGHT};
     use super::*;
     use crate::kernel::reconciler::Settings;
 
-    #[test]
-    fn a_gap_is_shown_until_the_next_file_begins() {
-        let (writer, mut inbox) = Writer::without_thread();
-        let metrics = Arc::new(Metrics::new().unwrap());
-        let is_shown = || metrics.render().unwrap().contains("\nmemcached_operator_journal_gap 1\n");
-        let state = State::Gap { retry_at: Timestamp::MIN };
-        let mut file = File { writer, state, bytes_per_file: u64::MAX, metrics: Arc::clone(&metrics) };
-        let reconciler = Reconciler::new(Settings::default());
-        let mut steps = |count: usize| {
+    /// A journal whose disk works when the test says so.
+    struct Given {
+        file: File,
+        end: End,
+        inbox: Receiver<Message>,
+        now: Timestamp,
+        reconciler: Reconciler,
+        metrics: Arc<Metrics>,
+    }
+
+    impl Given {
+        fn on(path: &Path) -> Self {
+            let metrics = Arc::new(Metrics::new().unwrap());
+            let (writer, end, inbox) = Writer::without_thread(path.to_owned(), Arc::clone(&metrics));
+            let state = State::Gap { retry_at: Timestamp::MIN };
+            let file = File { writer, state, bytes_per_file: u64::MAX, metrics: Arc::clone(&metrics) };
+            let reconciler = Reconciler::new(Settings::default());
+            Self { file, end, inbox, now: Timestamp::UNIX_EPOCH, reconciler, metrics }
+        }
+
+        fn steps(&mut self, count: usize) {
             for _ in 0..count {
-                file.record(Timestamp::UNIX_EPOCH, Some(Arc::from(&b"{}\n"[..])), &reconciler);
+                self.file.record(self.now, Some(Arc::from(&b"{}\n"[..])), &self.reconciler);
             }
-        };
-        steps(IN_FLIGHT);
-        assert!(!is_shown());
+        }
+
+        /// The disk writes the next message. Returns whether that began a file.
+        fn write_one(&mut self) -> bool {
+            let Ok(message) = self.inbox.try_recv() else { return false };
+            let begins = matches!(message, Message::Open { .. });
+            self.end.take(message);
+            begins
+        }
+
+        fn write_all(&mut self) {
+            while !self.inbox.is_empty() {
+                self.write_one();
+            }
+        }
+
+        fn says(&self, line: &str) -> bool {
+            self.metrics.render().unwrap().contains(&format!("\nmemcached_operator_{line}\n"))
+        }
+    }
+
+    #[test]
+    fn a_gap_is_shown_until_the_next_file_is_there() {
+        let folder = TempDir::new().unwrap();
+        let mut given = Given::on(&folder.path().join("journal"));
+        given.steps(1);
+        given.write_all();
+        given.steps(1);
+        assert!(given.says("journal_gap 0"));
         // The disk hangs.
-        steps(100);
-        assert!(is_shown());
-        while inbox.try_recv().is_ok() {}
-        steps(1);
-        assert!(!is_shown());
+        given.steps(IN_FLIGHT + 100);
+        assert!(given.says("journal_gap 1"));
+        given.write_one();
+        given.steps(1);
+        assert!(given.says("journal_gap 1"));
+        given.write_all();
+        given.steps(1);
+        assert!(given.says("journal_gap 1"), "nothing of the next file is on the disk");
+        given.write_all();
+        assert!(given.says("journal_gap 0"));
+    }
+
+    #[test]
+    fn on_a_disk_that_refuses_files_a_gap_is_shown_all_the_time() {
+        let folder = TempDir::new().unwrap();
+        let mut given = Given::on(&folder.path().join("missing").join("journal"));
+        given.metrics.journal_leaves_out(true);
+        for _ in 0..5 {
+            given.steps(1);
+            assert!(given.says("journal_gap 1"));
+            given.write_all();
+            given.steps(1);
+            assert!(given.says("journal_gap 1"));
+            given.now += RETRY;
+        }
+        assert!(given.says("journal_errors_total 5"));
     }
 
     #[test]
     fn after_a_gap_a_slow_disk_begins_one_file_once_it_has_written_what_was_before() {
-        let (writer, mut inbox) = Writer::without_thread();
-        let metrics = Arc::new(Metrics::new().unwrap());
-        let gaps = |count: u32| {
-            let line = format!("\nmemcached_operator_journal_gaps_total {count}\n");
-            metrics.render().unwrap().contains(&line)
-        };
-        let state = State::Gap { retry_at: Timestamp::MIN };
-        let mut file = File { writer, state, bytes_per_file: u64::MAX, metrics: Arc::clone(&metrics) };
-        let reconciler = Reconciler::new(Settings::default());
-        let mut steps = |count: usize| {
-            for _ in 0..count {
-                file.record(Timestamp::UNIX_EPOCH, Some(Arc::from(&b"{}\n"[..])), &reconciler);
-            }
-        };
+        let folder = TempDir::new().unwrap();
+        let mut given = Given::on(&folder.path().join("journal"));
         // The first line of the file, as many lines as there is room for, and one more.
-        steps(IN_FLIGHT + 1);
-        assert!(gaps(1));
+        given.steps(IN_FLIGHT + 1);
+        assert!(given.says("journal_gaps_total 1"));
 
         let mut files = 0;
         for _ in 0..IN_FLIGHT + 100 {
-            files += usize::from(matches!(inbox.try_recv(), Ok(Message::Open { .. })));
-            steps(2);
+            files += usize::from(given.write_one());
+            given.steps(2);
         }
-        assert!(files == 2 && gaps(1), "{files} files: {}", metrics.render().unwrap());
+        assert!(files == 2 && given.says("journal_gaps_total 1"), "{files} files");
     }
 }

@@ -40,20 +40,22 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn spawn(path: PathBuf, metrics: Arc<Metrics>) -> Self {
-        let (messages, inbox) = mpsc::channel(IN_FLIGHT);
-        let failed = Arc::<AtomicU64>::default();
-        let end = End { path, failed: Arc::clone(&failed), metrics, file: None, complained: false };
+        let (mut writer, end, inbox) = Self::without_thread(path, metrics);
         let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || end.run(inbox));
-        let thread =
+        writer.thread =
             thread.inspect_err(|error| tracing::warn!(%error, "no journal: cannot start its thread")).ok();
-        Self { messages, number: 0, failed, thread }
+        writer
     }
 
     /// One without a thread: whoever has the other end takes the messages as slowly as a disk may.
-    #[cfg(test)]
-    pub(super) fn without_thread() -> (Self, mpsc::Receiver<Message>) {
+    pub(super) fn without_thread(
+        path: PathBuf,
+        metrics: Arc<Metrics>,
+    ) -> (Self, End, mpsc::Receiver<Message>) {
         let (messages, inbox) = mpsc::channel(IN_FLIGHT);
-        (Self { messages, number: 0, failed: Arc::default(), thread: None }, inbox)
+        let failed = Arc::<AtomicU64>::default();
+        let end = End { path, failed: Arc::clone(&failed), metrics, file: None, complained: false };
+        (Self { messages, number: 0, failed, thread: None }, end, inbox)
     }
 
     /// Whether the thread has taken all that it was told.
@@ -90,7 +92,7 @@ impl Writer {
 }
 
 /// The thread's end.
-struct End {
+pub(super) struct End {
     path: PathBuf,
     failed: Arc<AtomicU64>,
     metrics: Arc<Metrics>,
@@ -110,7 +112,7 @@ impl End {
         }
     }
 
-    fn take(&mut self, message: Message) {
+    pub(super) fn take(&mut self, message: Message) {
         match message {
             Message::Line(line) => self.write(|file| file.write_all(&line)),
             Message::Open { number, line } => {
@@ -126,6 +128,7 @@ impl End {
 
     fn opened(&mut self, number: u64, file: BufWriter<fs::File>) {
         self.file = Some((number, file));
+        self.metrics.journal_leaves_out(false);
         if std::mem::take(&mut self.complained) {
             tracing::info!(path = %self.path.display(), "the journal is written again");
         }
