@@ -6,6 +6,10 @@
 /// What a style begins with: colours, bold.
 const STYLE: &str = "\u{1b}[";
 
+/// The numbers of the styles that the pages have, and clap's messages: none, bold, underlined, red, green, yellow. Others could hide
+/// a text.
+const OURS: [&str; 6] = ["0", "1", "4", "31", "32", "33"];
+
 /// The text with each control character as `\u001b`, but for ends of lines, tabs and styles. JSON reads that as the character
 /// itself.
 #[must_use]
@@ -36,12 +40,13 @@ fn is_command(letter: char) -> bool {
     letter.is_control() && !matches!(letter, '\n' | '\t')
 }
 
-/// A style, and what is after it.
+/// A style of ours, and what is after it.
 fn split_style(text: &str) -> Option<(&str, &str)> {
     let numbers = text.strip_prefix(STYLE)?;
     let length = numbers.find(|letter: char| !matches!(letter, '0'..='9' | ';'))?;
-    let (_, end) = numbers.split_at(length);
-    end.starts_with('m').then(|| text.split_at(STYLE.len() + length + 1))
+    let (numbers, end) = numbers.split_at(length);
+    let is_ours = numbers.split(';').all(|number| OURS.contains(&number));
+    (is_ours && end.starts_with('m')).then(|| text.split_at(STYLE.len() + length + 1))
 }
 
 #[cfg(test)]
@@ -56,6 +61,8 @@ mod tests {
     #[case::the_screen("a\u{1b}[2Jb", "a\\u001b[2Jb")]
     #[case::the_line("ready\rstalled", "ready\\u000dstalled")]
     #[case::in_one_character("a\u{9b}2Jb", "a\\u009b2Jb")]
+    #[case::a_style_that_hides("a\u{1b}[8mb", "a\\u001b[8mb")]
+    #[case::a_style_that_hides_in_red("a\u{1b}[31;8mb", "a\\u001b[31;8mb")]
     #[case::a_style_without_an_end("a\u{1b}[31", "a\\u001b[31")]
     #[case::a_query_that_ends_as_a_style("a\u{1b}[>4;2mb", "a\\u001b[>4;2mb")]
     fn what_a_terminal_would_act_on_is_shown(#[case] text: &str, #[case] shown: &str) {

@@ -63,9 +63,14 @@ pub enum ConnectError {
     },
     /// Neither a kubeconfig nor a service account was found.
     #[error(
-        "found no way to reach a Kubernetes API server: name a kubeconfig that can be read, by --kubeconfig or KUBECONFIG, or run in a pod"
+        "found no way to reach a Kubernetes API server: name a kubeconfig that can be read, by --kubeconfig or KUBECONFIG, or run in a pod ({in_cluster})"
     )]
-    Nothing(#[source] kube::config::InferConfigError),
+    Nothing {
+        /// What is wrong with the kubeconfig.
+        source: kube::config::KubeconfigError,
+        /// What is missing of a pod's service account.
+        in_cluster: kube::config::InClusterError,
+    },
     /// The proxy before the API server is of another kind.
     #[error("cannot use a proxy of the scheme {scheme}: http, https and socks5 are possible")]
     Proxy {
@@ -220,8 +225,10 @@ async fn configuration(access: &Access<'_>) -> Result<(Config, bool), ConnectErr
         (Err(source), None, Some(context)) => {
             return Err(ConnectError::Context { context: context.to_owned(), source });
         }
-        // That of a pod is left. Where there is none, this tells of both.
-        (Err(_), None, None) => Config::infer().await.map_err(ConnectError::Nothing)?,
+        // That of a pod is left. Where there is none, the kubeconfig is what was meant.
+        (Err(source), None, None) => {
+            Config::incluster().map_err(|in_cluster| ConnectError::Nothing { source, in_cluster })?
+        }
     };
     // The default layer retries for minutes and obeys any Retry-After. The request would outlive its reason, and the kernel,
     // which decides about retries, would not know.
