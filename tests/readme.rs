@@ -80,6 +80,7 @@ fn the_status_is_what_the_operator_writes() {
         missing_secrets: Vec::new(),
         blocking_problem: None,
         pod_problem: None,
+        unmade_pods: Vec::new(),
         secrets: Vec::new(),
         rotation: None,
         warnings: Vec::new(),

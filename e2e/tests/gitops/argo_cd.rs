@@ -90,6 +90,7 @@ fn steady() -> StatusInputs<'static> {
         missing_secrets: Vec::new(),
         blocking_problem: None,
         pod_problem: None,
+        unmade_pods: Vec::new(),
         secrets: Vec::new(),
         rotation: None,
         warnings: Vec::new(),

@@ -100,6 +100,7 @@ pub fn of_valid(
         warnings::next_change(view.now, mounted_secrets.versions.iter().chain(&inputs.secrets)),
         warnings::autoscaler_next_change(view),
         warmth_ends,
+        view.next_unmade_at(),
     ];
     ComputedStatus {
         status: status::status(&inputs, previous),
@@ -166,6 +167,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         missing_secrets: Vec::new(),
         blocking_problem: None,
         pod_problem: view.world.failing_pod(&seen.key).map(|pod| pod.problem.to_owned()),
+        unmade_pods: view.unmade_pods(replicas_expected),
         secrets: seen.status.secrets.clone(),
         rotation: None,
         warmth_wait: None,

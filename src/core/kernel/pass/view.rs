@@ -193,6 +193,34 @@ impl<'a> View<'a> {
         })
     }
 
+    /// The numbers of refused pods, in order, of so many as are wanted. None where the StatefulSet lacks fewer: then it knows
+    /// better.
+    #[must_use]
+    pub fn unmade_pods(&self, wanted: i32) -> Vec<i32> {
+        let Some(set) = self.our_stateful_set() else { return Vec::new() };
+        let lacking = set.asked() - set.rollout.as_ref().map_or(0, |it| it.replicas);
+        let mut unmade: Vec<i32> = self.refused_pods().map(|pod| pod.number).collect();
+        if i32::try_from(unmade.len()).is_ok_and(|refused| lacking < refused) {
+            return Vec::new();
+        }
+        unmade.retain(|number| *number < wanted);
+        unmade.sort_unstable();
+        unmade
+    }
+
+    /// When the next missing pod counts as refused.
+    #[must_use]
+    pub fn next_unmade_at(&self) -> Option<Timestamp> {
+        let missing = self.our_stateful_set().map(|_| self.missing_pods());
+        missing.into_iter().flatten().map(|(_, at)| at).filter(|at| self.now < *at).min()
+    }
+
+    /// The StatefulSet that makes the pods that are asked for. One that is being deleted makes none.
+    fn our_stateful_set(&self) -> Option<&'a Live> {
+        let is_asked_for = self.resource.workload() == ChildKind::StatefulSet;
+        self.our_workload().filter(|live| is_asked_for && !live.deleting)
+    }
+
     /// Pods that the StatefulSet asks for and that are missing, each with the time from which on it is given up.
     fn missing_pods(&self) -> impl Iterator<Item = (i32, Timestamp)> + use<'a> {
         let asked = self.our_workload().map_or(0, Live::asked);

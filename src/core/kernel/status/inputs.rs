@@ -47,6 +47,8 @@ pub struct StatusInputs<'a> {
     pub blocking_problem: Option<BlockingProblem>,
     /// Why a pod does not run, the first by its name, see [`crate::kernel::pod_problem`].
     pub pod_problem: Option<String>,
+    /// The numbers of pods that a StatefulSet has not made for two minutes, in order.
+    pub unmade_pods: Vec<i32>,
     /// The Secrets whose hash the live template carries, and versions that no pod is started with.
     pub secrets: Vec<SecretVersion>,
     /// How far pods are with Secrets that they take in place.

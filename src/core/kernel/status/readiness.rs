@@ -214,7 +214,7 @@ fn steady(inputs: &StatusInputs<'_>) -> ConditionValue {
     ConditionValue { holds: true, ..condition(Type::Ready, Reason::MemcachedReady, &message) }
 }
 
-/// How many pods are ready and, if all are, what is unfinished.
+/// How many pods are ready, and what is unfinished.
 fn pods_ready(inputs: &StatusInputs<'_>) -> String {
     let counts = format!("{}/{} replicas are ready", inputs.ready(), inputs.replicas_expected);
     let unfinished = unfinished(inputs);

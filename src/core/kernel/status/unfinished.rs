@@ -1,15 +1,15 @@
 //! Words for what keeps a resource from being ready whose pods are: another template, pods too many, a wait, children that are
-//! not as desired yet. Pure; called by [`super::readiness`].
+//! not as desired yet. And for pods that are not even made. Pure; called by [`super::readiness`].
 
 use super::inputs::StatusInputs;
 use super::rollout_progress::RolloutProgress;
 use crate::kernel::warmth::Wait;
 
-/// What is unfinished though enough pods are ready; nothing while too few are, because that says it all.
+/// What is unfinished though enough pods are ready. While too few are, that says it all, but for pods that are not even made.
 pub(super) fn unfinished(inputs: &StatusInputs<'_>) -> Vec<String> {
     let desired = inputs.replicas_expected;
     if inputs.ready() < desired {
-        return Vec::new();
+        return unmade(inputs).into_iter().collect();
     }
     let of_pods = match &inputs.rollout {
         None => vec![format!("the {} does not exist yet", inputs.workload.name())],
@@ -22,6 +22,17 @@ pub(super) fn unfinished(inputs: &StatusInputs<'_>) -> Vec<String> {
     let others: Vec<&str> = inputs.pending.iter().copied().filter(|kind| !told(kind)).collect();
     let others = (!others.is_empty()).then(|| format!("not as desired yet: {}", others.join(", ")));
     of_pods.into_iter().chain(warming).chain(rotating).chain(others).collect()
+}
+
+/// The first of them by name: there may be hundreds. The StatefulSet has no condition that says who refuses them.
+fn unmade(inputs: &StatusInputs<'_>) -> Option<String> {
+    let (first, others) = inputs.unmade_pods.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let name = &inputs.key.name;
+    Some(format!("the StatefulSet has not made pod {name}-{first}{others} for 2 minutes: see its Events"))
 }
 
 fn pods(rollout: &RolloutProgress, desired: i32, workload: &str) -> Vec<String> {

@@ -233,6 +233,61 @@ fn named_pods_that_were_never_made_get_the_template_that_is_not_refused(#[case] 
     assert_eq!(simulation.model.pods_of_the_new_template(), 5);
 }
 
+/// What Ready says.
+fn ready(simulation: &Simulation) -> String {
+    let conditions = &simulation.model.resource().status.conditions;
+    conditions.iter().find(|it| it.type_ == "Ready").unwrap().message.clone()
+}
+
+/// Nothing happens then but that time passes. The StatefulSet has no condition that says so.
+#[rstest]
+#[case::a_quota_admits_three(
+    || {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        simulation.model.admit_pods(3);
+        simulation.model.edit(NAMED);
+        simulation.model.change_spec(|spec| spec.replicas = Some(5));
+        simulation
+    },
+    "3/5 replicas are ready",
+    "cache-3 and 1 more"
+)]
+#[case::a_policy_came_after_the_pods(
+    || {
+        let mut simulation = edited(NAMED, NAMED);
+        run(&mut simulation);
+        simulation.model.refuse_pods();
+        simulation.model.lose_pod(0);
+        simulation
+    },
+    "2/3 replicas are ready",
+    "cache-0"
+)]
+fn named_pods_that_are_refused_are_named_after_two_minutes_until_they_are_made(
+    #[case] begins: fn() -> Simulation,
+    #[case] counts: &str,
+    #[case] missing: &str,
+) {
+    let mut simulation = begins();
+    run(&mut simulation);
+    pass(&mut simulation, 115);
+    assert_eq!(ready(&simulation), counts);
+    pass(&mut simulation, 10);
+    let words = format!("{counts}; the StatefulSet has not made pod {missing} for 2 minutes: see its Events");
+    assert_eq!(ready(&simulation), words);
+    simulation.requested.clear();
+    pass(&mut simulation, 200);
+    assert_eq!((ready(&simulation), &simulation.requested), (words, &Vec::new()), "it is written once");
+    simulation.model.change_spec(|spec| {
+        spec.memcached = Some(serde_json::from_value(json!({"maxMemoryMB": 32})).unwrap());
+    });
+    run(&mut simulation);
+    pass(&mut simulation, 125);
+    simulation.model.check_converged();
+    assert!(ready(&simulation).starts_with("All "), "{}", ready(&simulation));
+}
+
 /// Until nothing happens but by time; whatever the operator asks for with these words is refused.
 pub(crate) fn run_without(simulation: &mut Simulation, refused: &str) {
     loop {

@@ -77,6 +77,31 @@ fn a_statefulset_whose_pods_are_refused_says_how_many_serve_and_after_600_second
     }
 }
 
+#[rstest]
+#[case::one(&[2], None, "the StatefulSet has not made pod cache-2 for 2 minutes: see its Events")]
+#[case::several(&[1, 2], None, "the StatefulSet has not made pod cache-1 and 1 more for 2 minutes: see its Events")]
+#[case::beside_one_that_does_not_run(
+    &[2],
+    Some("OOMKilled"),
+    "a pod does not run: OOMKilled; the StatefulSet has not made pod cache-2 for 2 minutes: see its Events"
+)]
+fn a_statefulset_whose_pods_are_refused_for_two_minutes_says_which_and_is_not_stalled_yet(
+    #[case] unmade: &[i32],
+    #[case] pod_problem: Option<&str>,
+    #[case] words: &str,
+) {
+    let refused = StatusInputs {
+        unmade_pods: unmade.to_vec(),
+        pod_problem: pod_problem.map(Into::into),
+        ..pods(1, 1, 1, 120)
+    };
+    let paused = StatusInputs { paused: Some(vec!["Service"]), ..refused.clone() };
+    for shown in [first(&refused), reached(&refused), first(&paused)] {
+        let ready = format!("Ready=False MemcachedNotReady: 1/3 replicas are ready; {words}");
+        assert_eq!((&readiness_lines(&shown)[0], kstatus(2, &shown)), (&ready, "InProgress"));
+    }
+}
+
 /// All conditions, as lines.
 fn lines(status: &MemcachedStatus) -> Vec<String> {
     status.conditions.iter().map(line).collect()

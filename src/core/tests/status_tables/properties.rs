@@ -73,6 +73,7 @@ prop_compose! {
         blocking_problem in prop_oneof![Just(None), blocking_problems()],
         rotation in option::weighted(0.3, rotations()),
         pod_problem in option::of(Just("OOMKilled".to_owned())),
+        unmade_pods in subsequence(vec![0, 1], 0..=2),
         turn_state in select(vec![
             TurnState::NotNeeded,
             TurnState::Waiting(BudgetedRollout::Secret),
@@ -104,6 +105,7 @@ prop_compose! {
             missing_secrets: missing_secrets.into_iter().map(lacks).collect(),
             blocking_problem,
             pod_problem,
+            unmade_pods,
             secrets: Vec::new(),
             rotation,
             warnings: Vec::new(),

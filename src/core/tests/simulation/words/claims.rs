@@ -51,6 +51,8 @@ pub(super) enum Claim {
     Warming,
     /// Why a pod does not run.
     PodProblem,
+    /// The StatefulSet has not made this pod, nor so many others.
+    Unmade(String, usize),
     /// The words of a failure, of a rule, or of the workload's controller, and the reason that they stand under.
     Quoted(String, String),
 }
@@ -128,6 +130,17 @@ fn former(text: &str) -> Option<Claim> {
     Some(Claim::Former(pods, kind))
 }
 
+/// `the StatefulSet has not made pod cache-1 and 2 more for 2 minutes: see its Events`.
+fn unmade(text: &str) -> Option<Claim> {
+    let said = text.strip_prefix("the StatefulSet has not made pod ")?;
+    let pods = said.strip_suffix(" for 2 minutes: see its Events")?;
+    let (first, others) = match pods.split_once(" and ") {
+        Some((first, others)) => (first, others.strip_suffix(" more")?.parse().ok()?),
+        None => (pods, 0),
+    };
+    Some(Claim::Unmade(first.to_owned(), others))
+}
+
 /// A sentence without numbers.
 fn plain(text: &str) -> Option<Claim> {
     let (kind, sentence) = of_deployment(text);
@@ -181,6 +194,7 @@ fn claim(text: &str) -> Option<Claim> {
         .or_else(|| number("All ", " replicas are ready").map(Claim::AllReady))
         .or_else(|| between("Reconciling new generation ", "")?.parse().ok().map(Claim::NewGeneration))
         .or_else(|| former(text))
+        .or_else(|| unmade(text))
         .or_else(|| number("", " pod of an older template is left").map(Claim::Older))
         .or_else(|| number("", " pods of an older template are left").map(Claim::Older))
         .or_else(|| number("", " pod more than wanted").map(Claim::Extra))

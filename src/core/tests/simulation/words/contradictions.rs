@@ -95,6 +95,9 @@ fn against(known: &Known<'_>, claim: &Claim, status: &MemcachedStatus) -> Option
         Claim::Available(available, _) if *available != known.available() => {
             "another number of pods is available"
         }
+        Claim::Unmade(first, others) if !known.does_not_make(first, *others) => {
+            "pods are said not to be made, and they are, or ended a moment ago"
+        }
         Claim::KeysMissing(named) if !named.iter().all(|it| known.lacks_key(it)) => {
             "a key is said to be missing, and its Secret is, or has it"
         }

@@ -35,6 +35,8 @@ const TOGETHER: &[(&str, &str)] = &[
     ("KeysMissing", "+......+++....+.+....+"),
     ("PodProblem", "+++.++.+....+.+.+......"),
     ("Quoted", "+++...+++++...x.+......+"),
+    // No pod is refused in these histories, and no two minutes go by: `held_pods` reaches it.
+    ("Unmade", "..xxxx....xx.......x....."),
 ];
 
 /// Why claims of these kinds cannot stand in one status, if they cannot.
