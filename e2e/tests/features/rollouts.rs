@@ -1,21 +1,23 @@
 //! Rollouts on a cluster with as many nodes as replicas: with hard anti-affinity no pod finds a node beside those it
-//! replaces, and the rollout ends all the same. The scheduler is real; nodes are objects whose heartbeat a test keeps. And
-//! a rollout of named pods with an image that does not exist, which the right image heals on every version of Kubernetes.
+//! replaces, and the rollout ends all the same. The scheduler is real; nodes are objects whose heartbeat a test keeps. There
+//! too: a switch of the workload that goes by what the scheduler says. And a rollout of named pods with an image that does not
+//! exist, which the right image heals on every version of Kubernetes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use e2e::Shape;
 use e2e::programs::Kubernetes;
 use e2e::testing::cache::condition;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, await_ready, in_space, up};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, message, temporary};
 use e2e::testing::kubelet::{Kubelet, NO_IMAGE, Which};
 use e2e::testing::nodes::Nodes;
 use e2e::testing::serving::Serving;
-use e2e::testing::{Space, await_answer, in_namespace_of};
+use e2e::testing::{SharedFixture, Space, await_answer, in_namespace_of};
+use e2e::{Shape, TemporaryCluster};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
@@ -28,6 +30,15 @@ use crate::world;
 const REPLICAS: usize = 3;
 /// Keeps the pods of other tests off these nodes.
 const TAINT: &str = "e2e-test/rollouts";
+/// The cache whose pods are spread.
+const SPREAD: &str = "spread";
+
+/// A cluster of these tests' own: pods of other tests may tolerate every taint, and would be lost with these nodes.
+static CLUSTER: SharedFixture<TemporaryCluster> = SharedFixture::new();
+
+async fn with_scheduler() -> Result<TemporaryCluster> {
+    temporary("nodes", Shape::ControlPlane).await
+}
 
 struct Case {
     name: &'static str,
@@ -98,8 +109,7 @@ impl Case {
 
 #[tokio::test]
 async fn a_rollout_ends_on_as_many_nodes_as_pods_and_never_has_fewer_ready_than_it_may() -> Result<()> {
-    // Pods of other tests may tolerate every taint; they would be lost with these nodes.
-    let cluster = up("nodes", Shape::ControlPlane).await?;
+    let cluster = CLUSTER.borrow(with_scheduler).await?;
     in_namespace_of(&cluster, "rollouts", async |space: &Space| {
         let _kubelet = Kubelet::start_for(space, Which::Scheduled);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
@@ -108,9 +118,56 @@ async fn a_rollout_ends_on_as_many_nodes_as_pods_and_never_has_fewer_ready_than_
         println!("{} kinds of anti-affinity rolled twice on {REPLICAS} nodes", cases.len());
         operator.end().await
     })
-    .await?;
-    e2e::down(cluster.name())?;
-    Ok(())
+    .await
+}
+
+/// A node for the pods of this test that tolerate this value.
+async fn node_for(space: &Space, value: &str) -> Result<Nodes> {
+    Nodes::register(space.client(), vec![format!("{}-{value}", space.name())], TAINT, value).await
+}
+
+/// A cache of one pod, spread over the nodes by this label of theirs. The spread has to hold, and it counts nodes whose taint the
+/// pod does not tolerate too.
+fn spread(workload: &str, label: &str) -> Value {
+    json!({
+        "workload": workload,
+        "replicas": 1,
+        "highAvailability": {"topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": label, "whenUnsatisfiable": "DoNotSchedule"},
+        ]},
+        "pod": {"tolerations": [{"key": TAINT, "operator": "Equal", "value": SPREAD, "effect": "NoSchedule"}]},
+    })
+}
+
+/// The old pod stands on the only node that takes a new one. Where it is in the way, the scheduler says so in English, and the old
+/// workload goes. Where the node lacks the label of the spread, the scheduler says nearly the same, and the old workload stays.
+#[tokio::test]
+async fn a_switch_of_a_spread_workload_understands_the_words_of_the_scheduler() -> Result<()> {
+    let cluster = CLUSTER.borrow(with_scheduler).await?;
+    in_namespace_of(&cluster, SPREAD, async |space: &Space| {
+        let _kubelet = Kubelet::start_for(space, Which::Scheduled);
+        let _nodes = (node_for(space, SPREAD).await?, node_for(space, "nobody").await?);
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        let hostname = "kubernetes.io/hostname";
+        world::apply(space, SPREAD, &spread("Deployment", hostname)).await?;
+        await_ready(space, SPREAD).await?;
+        let serving = Serving::follow(space, SPREAD).await?;
+        // In other words of the scheduler, the old pod would stay for ever; Ready shows them.
+        world::apply(space, SPREAD, &spread("StatefulSet", hostname)).await?;
+        await_ready(space, SPREAD).await?;
+        world::apply(space, SPREAD, &spread("Deployment", "e2e-test/no-such-label")).await?;
+        let words = "node(s) didn't match pod topology spread constraints (missing required label)";
+        let is_told = |it: Option<&Memcached>| {
+            it.and_then(|it| message(it, "Ready")).is_some_and(|it| it.contains(words))
+        };
+        space.wait::<Memcached>(SPREAD, "Ready says that the label is missing", is_told).await?;
+        let former = space.api::<StatefulSet>().get(SPREAD).await?.metadata;
+        ensure!(former.deletion_timestamp.is_none(), "the old workload goes: {former:?}");
+        let counts = serving.finish().await?;
+        ensure!(counts == [1, 0, 1], "the old pod goes first in the first switch only: {counts:?}");
+        operator.end().await
+    })
+    .await
 }
 
 /// The uids of the pods that are ready.
