@@ -1,5 +1,6 @@
 //! How long each test takes, and waits for what: takes tests and waits as they end, appends a line for each to the file that
-//! `E2E_WAITS` names. Called by `cluster`, by what tests begin with, and by `testing::wait`. `scripts/suite` prints the slowest
+//! `E2E_WAITS` names. Called by `cluster`, by what tests begin with, and by `testing::wait`; also a module of the programs
+//! `agent`, `clients` and `exporter`, which need no cluster and wait for a real memcached. `scripts/suite` prints the slowest
 //! tests from that file.
 
 #![expect(clippy::disallowed_methods, reason = "it measures time, and a variable says where to")]
@@ -54,8 +55,10 @@ impl Drop for Wait<'_> {
 fn append(began: SystemTime, wanted: Option<&str>) {
     let Some(file) = env::var_os("E2E_WAITS") else { return };
     let thread = std::thread::current();
-    // The demo and the benchmark wait too. They are no tests, and a test that starts several demos would begin with the first.
-    let Some(test) = thread.name().filter(|name| *name != "main") else { return };
+    // The demo and the benchmark wait too. They are no tests, and a test that starts several demos would begin with the first. And
+    // threads of a runtime belong to no test that can be named.
+    let of_test = |name: &&str| *name != "main" && !name.starts_with("tokio-");
+    let Some(test) = thread.name().filter(of_test) else { return };
     let line = line(test, began, SystemTime::now(), wanted);
     // Nobody's test fails because its times are lost. One call writes one line, also beside other programs.
     let file = File::options().create(true).append(true).open(file);
@@ -65,10 +68,12 @@ fn append(began: SystemTime, wanted: Option<&str>) {
 /// Program and test, and milliseconds of the beginning and of the end, with tabs between them; of a wait also what was wanted.
 fn line(test: &str, began: SystemTime, ended: SystemTime, wanted: Option<&str>) -> String {
     let program = env::current_exe().ok().as_deref().and_then(program).unwrap_or_default();
-    let kubernetes = env::var("E2E_KUBERNETES").map(|which| format!(" {which}")).unwrap_or_default();
+    // The same tests run several times, with another one of these.
+    let variants = ["E2E_KUBERNETES", "TEST_MEMCACHED"].into_iter().filter_map(|name| env::var(name).ok());
+    let variants: Vec<_> = variants.map(|which| format!(" {which}")).collect();
     let wanted = wanted.map(|it| format!("\t{}", it.replace(['\t', '\n'], " "))).unwrap_or_default();
     let [began, ended] = [began, ended].map(milliseconds);
-    format!("{program}{kubernetes} {test}\t{began}\t{ended}{wanted}\n")
+    format!("{program}{} {test}\t{began}\t{ended}{wanted}\n", variants.concat())
 }
 
 /// The name of a test program without the hash that cargo gives it.
@@ -95,7 +100,8 @@ mod tests {
     fn a_wait_is_one_line_that_names_test_times_and_what_was_wanted() {
         let fields = fields(Some("two\nlines"));
         assert_eq!(fields[1..], ["1500", "2750", "two lines"]);
-        assert!(fields[0].starts_with("e2e ") && fields[0].ends_with(" waits::a_test"), "{fields:?}");
+        let program = concat!(env!("CARGO_CRATE_NAME"), " ");
+        assert!(fields[0].starts_with(program) && fields[0].ends_with(" waits::a_test"), "{fields:?}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::contents::{Broken, table};
 use crate::pod::{DEADLINE, Pod};
 use crate::processor::awaited_here;
 use crate::rotations::{der, is_taken};
+use crate::test_times::TestTime;
 use crate::world::{Authority, COMMON, Content, good};
 
 /// Pods side by side: each waits most of its time.
@@ -25,6 +26,7 @@ const SOON: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn sixty_broken_contents_are_refused_by_name_and_the_good_one_after_each_is_taken_within_two_seconds() {
+    let _time = TestTime::begin();
     let authority = Arc::new(Authority::new("ours"));
     let table = table();
     assert!(table.len() >= 60, "{}", table.len());

@@ -11,5 +11,8 @@ mod pod;
 mod processor;
 mod program;
 mod rotations;
+#[path = "../../e2e/src/test_times.rs"]
+#[allow(unreachable_pub, reason = "it is a part of a library too")]
+mod test_times;
 mod version;
 mod world;

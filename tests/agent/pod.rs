@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::test_times::{TestTime, Wait};
 use crate::world::{Authority, Content, NAME, Pair};
 
 /// Longer than anything takes on a busy machine.
@@ -84,6 +85,7 @@ pub(crate) struct Pod {
     pub(crate) published: Arc<Published>,
     client: Pair,
     folder: TempDir,
+    _time: TestTime,
 }
 
 /// A memcached that ends with the test.
@@ -120,6 +122,7 @@ impl Pod {
 
     /// A pod with this content, whose clients have certificates of this authority. Nothing runs yet.
     pub(crate) fn for_access(access: Access, authority: &Authority, content: &Content) -> Self {
+        let time = TestTime::begin();
         let folder = tempfile::tempdir().unwrap();
         let certificates = Volume::new(folder.path().join("tls"), &[CERTIFICATE, PRIVATE_KEY, CA]);
         let passwords = Volume::new(folder.path().join("sasl"), &[PASSWORD_FILE]);
@@ -133,6 +136,7 @@ impl Pod {
             published: Arc::default(),
             client: authority.issue(),
             folder,
+            _time: time,
         };
         fs::write(pod.folder.path().join("client.crt"), &pod.client.crt).unwrap();
         fs::write(pod.folder.path().join("client.key"), &pod.client.key).unwrap();
@@ -243,7 +247,7 @@ impl Pod {
 
     /// The state, once it is as asked, and how long that took.
     pub(crate) async fn await_state(&self, what: &str, is: impl Fn(&State) -> bool) -> (State, Duration) {
-        let start = Instant::now();
+        let (start, _wait) = (Instant::now(), Wait::begin(what));
         let mut status = self.published.watch();
         let Ok(found) = timeout(DEADLINE, status.wait_for(|status| is(&status.state))).await else {
             panic!("{what}: still {:?}", self.published.get().state);

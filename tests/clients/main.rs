@@ -20,6 +20,7 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 
 use memcached_process::Memcached;
+use memcached_process::test_times::Wait;
 use waiting::patient_programs;
 
 /// Longer than Java takes to compile a program on a busy machine.
@@ -79,7 +80,10 @@ fn hit_ratios_of_java(locator: &str) -> Command {
 /// a dozen that start keep one another from a processor.
 async fn output(command: &mut Command) -> Result<String, String> {
     static PROCESSORS: Semaphore = Semaphore::const_new(2);
+    let turn = Wait::begin("programs of other tests end");
     let _processor = PROCESSORS.acquire().await.expect("it is never closed");
+    drop(turn);
+    let _wait = Wait::begin("the program ends");
     let run = command.kill_on_drop(true).output();
     let output = tokio::time::timeout(DEADLINE, run).await.expect("the program took too long");
     let output = output.expect("the program starts (`scripts/prerequisites tests` installs what it needs)");

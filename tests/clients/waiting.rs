@@ -9,6 +9,7 @@ use rstest::rstest;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
+use super::memcached_process::test_times::TestTime;
 use super::{java, output, program, programs, python};
 
 /// How long the programs wait for an answer: on their page, and here. A cache is given up on after a second; a machine that runs
@@ -73,6 +74,7 @@ async fn each_ring_waits_for_an_answer_as_long_as_it_says(
     #[case] of_names: &str,
     #[case] start: fn(&str) -> Command,
 ) {
+    let _time = TestTime::begin();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port().to_string();
     let list = tempfile::NamedTempFile::new().unwrap();

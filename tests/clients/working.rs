@@ -12,6 +12,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::memcached_process::Memcached;
+use super::memcached_process::test_times::Wait;
 use super::{DEADLINE, hit_ratios_of_java};
 
 /// What the program says when it asks memcached, also when it asks again.
@@ -37,6 +38,7 @@ impl Client {
     }
 
     async fn line(&mut self) -> String {
+        let _wait = Wait::begin("the program says a line");
         timeout(DEADLINE, self.lines.next_line()).await.unwrap().unwrap().unwrap()
     }
 

@@ -1,6 +1,10 @@
 //! A memcached: takes arguments, starts it at a loopback address, ends it with the test. Called by the tests of the exporter
 //! and of the client libraries.
 
+#[path = "../../e2e/src/test_times.rs"]
+#[allow(unreachable_pub, reason = "it is a part of a library too")]
+pub(crate) mod test_times;
+
 use std::future::Future;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,11 +17,14 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
+use test_times::{TestTime, Wait};
+
 /// Longer than anything takes on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// What the future gives, within the deadline.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let _wait = Wait::begin(what);
     tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
 }
 
@@ -26,6 +33,7 @@ pub(crate) struct Memcached {
     child: Child,
     pub(crate) address: SocketAddr,
     _folder: TempDir,
+    _time: TestTime,
 }
 
 impl Memcached {
@@ -45,6 +53,7 @@ impl Memcached {
     }
 
     async fn try_start_at(address: SocketAddr, arguments: &[&str]) -> Option<Self> {
+        let time = TestTime::begin();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("port");
         let port = if address.port() == 0 { "-1".to_owned() } else { address.port().to_string() };
@@ -58,7 +67,7 @@ impl Memcached {
             .stderr(Stdio::null())
             .spawn()
             .expect("memcached starts (Debian's package memcached)");
-        let mut memcached = Self { child, address, _folder: folder };
+        let mut memcached = Self { child, address, _folder: folder, _time: time };
         let port = within("memcached's start", async {
             loop {
                 if memcached.child.try_wait().unwrap().is_some() {
