@@ -25,6 +25,7 @@ use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::status;
 use crate::kernel::status::inputs::{BlockingProblem, StatusInputs};
 use crate::kernel::status::rollout_progress::{RolloutProgress, TemplateProgress};
+use crate::kernel::status::unfinished;
 use crate::kernel::warmth::Wait;
 
 /// The status of a resource, computed by a pass.
@@ -120,6 +121,16 @@ fn unserved_as_told(view: &View<'_>, planned: &[Planned]) -> impl Iterator<Item 
     unserved(planned).filter(is_known)
 }
 
+/// The pods that the StatefulSet has not made for long. Since when it has not, an operator that starts does not know: what is told of
+/// just the pods that are missing is told on.
+fn unmade_as_told(view: &View<'_>, wanted: i32) -> Vec<i32> {
+    let seen = &view.resource.seen;
+    let missing = view.unmade_pods(wanted, Timestamp::MAX);
+    let told = unfinished::of_unmade_pods(&seen.key.name, &missing);
+    let is_told = |told: String| seen.status.conditions.iter().any(|it| it.message.contains(&told));
+    if told.is_some_and(is_told) { missing } else { view.unmade_pods(wanted, view.now) }
+}
+
 /// The status of a resource whose spec cannot be built from.
 #[must_use]
 pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> MemcachedStatus {
@@ -167,7 +178,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         missing_secrets: Vec::new(),
         blocking_problem: None,
         pod_problem: view.world.failing_pod(&seen.key).map(|pod| pod.problem.to_owned()),
-        unmade_pods: view.unmade_pods(replicas_expected),
+        unmade_pods: unmade_as_told(view, replicas_expected),
         secrets: seen.status.secrets.clone(),
         rotation: None,
         warmth_wait: None,

@@ -193,13 +193,14 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The numbers of refused pods, in order, of so many as are wanted. None where the StatefulSet lacks fewer: then it knows
-    /// better.
+    /// The numbers of missing pods that count as refused at that time, in order, of so many as are wanted. None where the
+    /// StatefulSet lacks fewer: then it knows better.
     #[must_use]
-    pub fn unmade_pods(&self, wanted: i32) -> Vec<i32> {
+    pub fn unmade_pods(&self, wanted: i32, at: Timestamp) -> Vec<i32> {
         let Some(set) = self.our_stateful_set() else { return Vec::new() };
         let lacking = set.asked() - set.rollout.as_ref().map_or(0, |it| it.replicas);
-        let mut unmade: Vec<i32> = self.refused_pods().map(|pod| pod.number).collect();
+        let refused = self.missing_pods().filter(|(_, since)| *since <= at);
+        let mut unmade: Vec<i32> = refused.map(|(number, _)| number).collect();
         if i32::try_from(unmade.len()).is_ok_and(|refused| lacking < refused) {
             return Vec::new();
         }

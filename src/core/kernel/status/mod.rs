@@ -11,7 +11,7 @@ mod missing_secrets;
 pub mod patch;
 pub mod readiness;
 pub mod rollout_progress;
-mod unfinished;
+pub mod unfinished;
 
 pub use inputs::BlockingProblem;
 pub use inputs::Denial;

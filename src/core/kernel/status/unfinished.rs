@@ -9,7 +9,7 @@ use crate::kernel::warmth::Wait;
 pub(super) fn unfinished(inputs: &StatusInputs<'_>) -> Vec<String> {
     let desired = inputs.replicas_expected;
     if inputs.ready() < desired {
-        return unmade(inputs).into_iter().collect();
+        return of_unmade_pods(&inputs.key.name, &inputs.unmade_pods).into_iter().collect();
     }
     let of_pods = match &inputs.rollout {
         None => vec![format!("the {} does not exist yet", inputs.workload.name())],
@@ -24,15 +24,18 @@ pub(super) fn unfinished(inputs: &StatusInputs<'_>) -> Vec<String> {
     of_pods.into_iter().chain(warming).chain(rotating).chain(others).collect()
 }
 
-/// The first of them by name: there may be hundreds. The StatefulSet has no condition that says who refuses them.
-fn unmade(inputs: &StatusInputs<'_>) -> Option<String> {
-    let (first, others) = inputs.unmade_pods.split_first()?;
+/// The first of these pods of a StatefulSet that are not made, and how many more: there may be hundreds. The StatefulSet has no
+/// condition that says who refuses them.
+#[must_use]
+pub fn of_unmade_pods(stateful_set: &str, numbers: &[i32]) -> Option<String> {
+    let (first, others) = numbers.split_first()?;
     let others = match others.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let name = &inputs.key.name;
-    Some(format!("the StatefulSet has not made pod {name}-{first}{others} for 2 minutes: see its Events"))
+    Some(format!(
+        "the StatefulSet has not made pod {stateful_set}-{first}{others} for 2 minutes: see its Events"
+    ))
 }
 
 fn pods(rollout: &RolloutProgress, desired: i32, workload: &str) -> Vec<String> {

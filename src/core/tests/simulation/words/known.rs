@@ -22,9 +22,6 @@ use memcached_operator_core::kernel::world::secret::Secret;
 const PASSING: [Category; 4] =
     [Category::Conflict, Category::Transient, Category::Internal, Category::NamespaceTerminating];
 
-/// From when on a StatefulSet is said not to make a pod.
-const GIVEN_UP_AFTER: SignedDuration = SignedDuration::from_mins(2);
-
 /// How long pods of a StatefulSet may make no progress.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
@@ -92,11 +89,10 @@ impl<'a> Known<'a> {
         })
     }
 
-    /// Whether the StatefulSet has lacked this pod, and so many others, for two minutes.
+    /// Whether the StatefulSet lacks this pod, and so many others. For how long, an operator that started anew does not know.
     pub(super) fn does_not_make(&self, first: &str, others: usize) -> bool {
         let missing = self.reconciler.world().missing_pods_of(self.key);
-        let for_long = missing.filter(|(_, since)| self.now.duration_since(*since) >= GIVEN_UP_AFTER);
-        let numbers: Vec<i32> = for_long.map(|(number, _)| number).collect();
+        let numbers: Vec<i32> = missing.map(|(number, _)| number).collect();
         let is_lacking = numbers.iter().any(|number| self.key.pod(*number).name == first);
         self.kind() == "StatefulSet" && is_lacking && others < numbers.len()
     }
