@@ -1,6 +1,6 @@
 //! Sections of Kubernetes' own types that are passed on as the user wrote them, with empty strings, zeros and empty objects.
 //! The operator comes to rest: the section is in place, or the API server refuses it. In both cases each child was written
-//! once, and a restart writes nothing.
+//! once, and a restart writes nothing. Deployments and StatefulSets take turns.
 //!
 //! The sections are generated from the definition's schema, and held against it, so that no type that is passed on can be
 //! forgotten.
@@ -21,7 +21,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use memcached_operator::api::crd::{crd, leaves};
-use memcached_operator::api::spec::validate;
+use memcached_operator::api::spec::{STATEFUL_SET, Workload, validate};
 use memcached_operator::api::{Memcached, MemcachedSpec};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Map, Value, json};
@@ -365,10 +365,20 @@ fn drawn() -> Result<Drawn> {
     Ok(Drawn { of_sections, more })
 }
 
-/// The known specs, those of each section, and then the others.
+/// The known specs, those of each section, and then the others. Every other one has named pods: half of each section's are passed on
+/// to a StatefulSet.
 fn specs() -> Result<Vec<Value>> {
     let Drawn { of_sections, more } = drawn()?;
-    Ok([known(), of_sections, more].concat())
+    let mut specs = [known(), of_sections, more].concat();
+    for spec in specs.iter_mut().skip(1).step_by(2) {
+        spec["workload"] = json!(STATEFUL_SET);
+    }
+    Ok(specs)
+}
+
+/// What runs the pods of this spec.
+fn workload(spec: &Value) -> Workload {
+    Workload::from_raw(spec["workload"].as_str())
 }
 
 fn count(all: &[bool]) -> usize {
@@ -379,6 +389,11 @@ fn count(all: &[bool]) -> usize {
 fn rarely_in_place(ends: &[bool]) -> Vec<(&'static str, usize)> {
     let of_sections = SECTIONS.into_iter().zip(ends[known().len()..].chunks(EACH).map(count));
     of_sections.filter(|(_, in_place)| *in_place < LEAST).collect()
+}
+
+/// How many of the specs with this workload are in place.
+fn in_place_with(of: Workload, specs: &[Value], ends: &[bool]) -> usize {
+    specs.iter().zip(ends).filter(|(spec, in_place)| **in_place && workload(spec) == of).count()
 }
 
 /// The name of the resource with the spec of this number.
@@ -398,7 +413,7 @@ async fn no_fight(operator: &Operator, requests: &Requests, specs: &[Value]) -> 
         for kind in ChildKind::ALL {
             let child = format!("{} {}", kind.plural(), kind.name_of_child(&name(number)));
             // A second write leaves the number of pods to the autoscaler.
-            let handed_over = kind == ChildKind::Deployment && spec["autoscaling"].is_object();
+            let handed_over = kind == ChildKind::from(workload(spec)) && spec["autoscaling"].is_object();
             let times = written.get(&child).copied().unwrap_or_default();
             ensure!(times <= 1 + usize::from(handed_over), "{child} was written {times} times: {spec}");
         }
@@ -426,9 +441,10 @@ async fn await_refusals(requests: &Requests, ends: &[(usize, bool)]) -> Result<(
     .await
 }
 
-/// Whether all pods of a resource with a refused child serve, or it has no Deployment. Otherwise the next operator has news to write.
+/// Whether all pods of a resource with a refused child serve, or nothing runs any. Otherwise the next operator has news to write.
 fn pods_rest(resource: &Memcached) -> bool {
-    let waits = message(resource, "Progressing") == Some("Waiting for deployment to be created");
+    let kind = ChildKind::from(Workload::from_raw(resource.spec.workload.as_deref())).name().to_lowercase();
+    let waits = message(resource, "Progressing") == Some(&*format!("Waiting for {kind} to be created"));
     waits
         || resource
             .status
@@ -512,7 +528,13 @@ async fn what_is_passed_on_word_for_word_comes_to_rest_and_a_restart_writes_noth
         ensure!(refused.is_empty(), "not in place: {refused:?}");
         let ends: Vec<bool> = ends.into_iter().map(|(_, in_place)| in_place).collect();
         let (in_place, altered) = (count(&ends), count(&altered));
-        println!("{} sections: {in_place} in place, of which the cluster alters {altered}", specs.len());
+        let named = in_place_with(Workload::StatefulSet, &specs, &ends);
+        println!(
+            "{} sections: {in_place} in place, {named} of them with a StatefulSet, of which the cluster alters {altered}",
+            specs.len()
+        );
+        let each_kind = [named, in_place - named];
+        ensure!(each_kind.iter().all(|it| *it >= SECTIONS.len()), "each workload has its share: {each_kind:?}");
         ensure!(rarely_in_place(&ends).is_empty(), "rarely in place: {:?}", rarely_in_place(&ends));
         ensure!(altered > 4, "{altered} altered say little");
         operator.end().await
