@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::children;
 use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
-use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::transport::{Call, Straight, Verb};
 use e2e::testing::control_plane::{
     at_once, await_ready, collector_is_at_work, in_space, resource, secret, state,
 };
@@ -39,7 +39,7 @@ enum Scenario {
     Rotate,
     /// It is deleted.
     Delete,
-    /// Its Deployment becomes a StatefulSet.
+    /// Its Deployment becomes a StatefulSet, or the other way round.
     Rename,
     /// The pods of its StatefulSet get another template, one after the other.
     Roll,
@@ -58,12 +58,23 @@ impl Scenario {
             (Self::Rotate | Self::Delete, Workload::Deployment) | (Self::Create, Workload::StatefulSet) => {
                 &[Position::BeforeItIsSent]
             }
-            (Self::Rotate | Self::Delete | Self::Roll, Workload::StatefulSet) => &[Position::BeforeTheAnswer],
+            (Self::Rotate | Self::Delete | Self::Roll | Self::Rename, Workload::StatefulSet) => {
+                &[Position::BeforeTheAnswer]
+            }
             (Self::Rename, Workload::Deployment) | (Self::Edit, Workload::StatefulSet) => {
                 &[Position::AfterTheAnswer]
             }
-            // These are about one workload.
-            (Self::Rename, Workload::StatefulSet) | (Self::Roll, Workload::Deployment) => &[],
+            // A Deployment replaces its pods by itself.
+            (Self::Roll, Workload::Deployment) => &[],
+        }
+    }
+
+    /// Which requests it is killed at. The way back from a StatefulSet writes what the way there does: it is tried where all new pods
+    /// are ready and the old ones go.
+    fn counts(self, kind: Workload) -> fn(&Call) -> bool {
+        match (self, kind) {
+            (Self::Rename, Workload::StatefulSet) => |call: &Call| call.verb == Verb::Delete,
+            _ => |call: &Call| call.verb.writes(),
         }
     }
 
@@ -86,7 +97,7 @@ impl Scenario {
             Self::Edit | Self::Roll => space.apply(&with(kind, 2, 65)?).await.map(|_| ()),
             Self::Rotate => space.apply(&secret(NAME, "second")?).await.map(|_| ()),
             Self::Delete => delete(space).await,
-            Self::Rename => space.apply(&named(1, 64)?).await.map(|_| ()),
+            Self::Rename => space.apply(&with(other(kind), 1, 64)?).await.map(|_| ()),
         }
     }
 
@@ -128,6 +139,13 @@ impl Scenario {
 
 async fn without_fault(space: &Space) -> Result<Operator> {
     Operator::start(space, Arc::new(Straight), Kill::default()).await
+}
+
+const fn other(kind: Workload) -> Workload {
+    match kind {
+        Workload::Deployment => Workload::StatefulSet,
+        Workload::StatefulSet => Workload::Deployment,
+    }
 }
 
 /// A resource with this workload.
@@ -202,7 +220,7 @@ async fn every_write(space: &Space, scenario: Scenario, kind: Workload, position
     for number in 1.. {
         let plan = format!("{scenario:?} of a {kind:?}, killed {position:?} at write {number}");
         scenario.prepare(kind, space, whole).await.with_context(|| format!("before {plan}"))?;
-        let crash = Arc::new(AtWrite::new(number, position));
+        let crash = Arc::new(AtWrite::among(scenario.counts(kind), number, position));
         let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
         let before = template_hash(kind, space).await?;
         scenario.play(kind, space).await?;

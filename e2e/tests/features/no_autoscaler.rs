@@ -63,7 +63,7 @@ impl Obstacle {
         };
         match self {
             Self::MayNotCreate => faults.arm(forbid(&[Verb::Create])),
-            Self::MayNotDelete => faults.arm(forbid(&[Verb::Post])),
+            Self::MayNotDelete => faults.arm(forbid(&[Verb::Delete])),
             Self::Foreign => {
                 let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"});
                 let theirs = json!({

@@ -35,6 +35,8 @@ pub enum Verb {
     Patch,
     /// A POST.
     Post,
+    /// A DELETE.
+    Delete,
 }
 
 impl Verb {
@@ -132,6 +134,7 @@ async fn understand(request: Request<Body>, namespace: &str) -> Result<(Call, Re
         Method::PATCH if applies && creates => Verb::Create,
         Method::PATCH if applies => Verb::Apply,
         Method::PATCH => Verb::Patch,
+        Method::DELETE => Verb::Delete,
         _ => Verb::Post,
     };
     let about = content.pointer("/regarding/name").and_then(Value::as_str);
