@@ -159,15 +159,27 @@ async fn memcached_answers_error_to_auto_discovery() {
     assert!(page().contains("`config get cluster`, and memcached itself answers `ERROR`"));
 }
 
+/// How the page gives a program the name and the port: from the environment that the ConfigMap makes, in a shell.
+const NAME_AND_PORT: &str = r#""${MEMCACHED_SERVERS%:*}" "$MEMCACHED_PORT""#;
+
+fn with_name_and_port(program: &Command, port: u16) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!(r#"exec "$@" {NAME_AND_PORT}"#), "sh"]);
+    shell.arg(program.as_std().get_program()).args(program.as_std().get_args());
+    shell.env("MEMCACHED_SERVERS", format!("127.0.0.1:{port}")).env("MEMCACHED_PORT", port.to_string());
+    shell
+}
+
 #[rstest]
 #[case::pymemcache(python(&[&program("pymemcache_ring.py")]))]
 #[case::pylibmc(python(&[&program("pylibmc_ring.py")]))]
 #[case::spymemcached(java(&[&program("SpymemcachedRing.java")]))]
 #[tokio::test]
-async fn a_ring_of_each_library_stores_and_finds(#[case] mut program: Command) {
+async fn a_ring_of_each_library_stores_and_finds(#[case] program: Command) {
     let memcached = Memcached::start(&[]).await;
-    let port = memcached.address.port().to_string();
-    assert_eq!(output(program.args(["127.0.0.1", &port])).await, Ok("hello\n".to_owned()));
+    assert!(page().contains(&format!(" {NAME_AND_PORT}`")));
+    let mut typed = with_name_and_port(&program, memcached.address.port());
+    assert_eq!(output(&mut typed).await, Ok("hello\n".to_owned()));
 }
 
 #[rstest]
