@@ -32,6 +32,9 @@ const REPLICAS: usize = 3;
 const NODES: usize = REPLICAS + 2;
 /// Keeps other pods off these nodes.
 const TAINT: &str = "e2e-test/dead-node";
+/// How long Kubernetes lets a pod stay on a dead node where nobody says otherwise, as the pages say. A Deployment makes another one
+/// then: its pods get the same.
+const STAYS_SECONDS: i64 = 300;
 /// How long after the taint a pod is let go at the latest, as the page says.
 const AFTER_TAINT: Duration = Duration::from_secs(30);
 /// How long after its node was deleted a pod is let go at the latest, as the page says.
@@ -117,6 +120,16 @@ impl Member {
     }
 }
 
+/// The API server has added how long this pod may stay on a dead node.
+async fn may_stay_for_a_while(pods: &Api<Pod>, name: &str) -> Result<()> {
+    let tolerations = pods.get(name).await?.spec.and_then(|it| it.tolerations).unwrap_or_default();
+    for taint in ["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"] {
+        let added = tolerations.iter().find(|it| it.key.as_deref() == Some(taint)).context(taint)?;
+        ensure!(added.toleration_seconds == Some(STAYS_SECONDS), "{added:?}");
+    }
+    Ok(())
+}
+
 /// Kubernetes has seen that nobody is there.
 async fn is_taken_for_dead(nodes: &Api<Node>, name: &str) -> Result<()> {
     await_answer(&format!("{name} is not ready"), async || {
@@ -167,6 +180,7 @@ async fn two_nodes_die(space: &Space) -> Result<()> {
     let tainted = Member::get(&pods, 0).await?;
     let deleted = Member::get(&pods, 1).await?;
     let alive = Member::get(&pods, 2).await?;
+    may_stay_for_a_while(&pods, &alive.name).await?;
     let dead = BTreeSet::from([tainted.node.clone(), deleted.node.clone()]);
     machines.retain(|name, _| !dead.contains(name));
     ensure!(machines.len() == NODES - 2, "two nodes are dead: {dead:?}");
