@@ -325,13 +325,15 @@ fn values<T: DeserializeOwned>(raw: &Value, name: &str) -> Vec<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use rstest::rstest;
+    use schemars::SchemaGenerator;
     use serde_json::json;
 
     use super::*;
 
-    fn full() -> Value {
+    /// A status with every field.
+    pub(crate) fn full() -> Value {
         json!({
             "observedGeneration": 3,
             "reconciledGeneration": 2,
@@ -350,6 +352,7 @@ mod tests {
             "selector": "app.kubernetes.io/instance=cache",
             "templateRevision": 1,
             "serverList": ["cache.default:11211"],
+            "unservedKinds": ["ServiceMonitor"],
             "secrets": [
                 {"name": "passwords", "uid": "6487cc27", "resourceVersion": "376"},
                 {
@@ -391,6 +394,7 @@ mod tests {
             "weakenedByOthers": ["container debug"],
             "failingSince": "2026-11-21T10:00:00Z",
             "progressingSince": "2026-11-21T10:00:00Z",
+            "warming": {"pod": "cache-2", "revision": "cache-5c1f", "since": "2026-11-21T10:00:00Z"},
         })
     }
 
@@ -398,6 +402,9 @@ mod tests {
     fn a_status_is_read_as_it_was_written() {
         let status: MemcachedStatus = serde_json::from_value(full()).unwrap();
         assert_eq!(serde_json::to_value(status).unwrap(), full());
+        let schema = SchemaGenerator::default().into_root_schema_for::<MemcachedStatus>();
+        let fields = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(fields(&full()), fields(&schema.as_value()["properties"]), "every field is looked at");
     }
 
     #[rstest]

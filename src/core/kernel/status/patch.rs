@@ -1,57 +1,77 @@
 //! A status as a merge patch, and what a stored status claims. Pure; called by the pass and the kernel.
 
-use std::collections::BTreeMap;
-
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::api::MemcachedStatus;
 use crate::api::reason::Reason;
 use crate::api::status::NEVER_OBSERVED;
-use crate::kernel::json_text::JsonText;
-
-/// The fields of an object, each as its text.
-type Fields<'a> = BTreeMap<&'a str, &'a RawValue>;
 
 /// The merge patch that turns `before` into `after`: the fields that differ; null for those that go. The first one
 /// holds every field: of a status that nobody wrote yet it is not known which are there, and `kubectl get` shows a
 /// number that is missing as nothing and not as 0.
 ///
-/// Fields are compared as texts, and only those that differ become a tree: most do not, and trees are made of many small pieces.
+/// What both have alike is left out before anything becomes a tree: most is, and trees are made of many small pieces.
 #[must_use]
 pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
     let is_first = before.observed_generation == NEVER_OBSERVED;
-    let (before, after) = (JsonText::new(before), JsonText::new(after));
-    let (before, after) = (fields(before.as_str()), fields(after.as_str()));
-    let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-    merged(&before, &after, |name, value| {
-        is_first || before.get(name).is_none_or(|it| it.get() != value.get())
-    })
+    let new = if is_first { fields(after) } else { fields(&without_common(after, before)) };
+    let old = fields(&without_common(before, after));
+    merged(&old, new, |name, value| is_first || old.get(name) != Some(value))
 }
 
-/// The value that turns `before` into `after` when it is merged: an object keeps every field that is not named, so those that
-/// go are null.
-fn merging(before: Option<&RawValue>, after: &RawValue) -> Value {
-    let both = before.and_then(|before| fields(before.get())).zip(fields(after.get()));
-    match both {
-        Some((before, after)) => merged(&before, &after, |_, _| true),
-        None => serde_json::from_str(after.get()).unwrap_or_default(),
+/// A status without what the other one has too. The numbers that every status has stay.
+fn without_common(status: &MemcachedStatus, other: &MemcachedStatus) -> MemcachedStatus {
+    fn kept<T: Clone + Default + PartialEq>(value: &T, other: &T) -> T {
+        if value == other { T::default() } else { value.clone() }
+    }
+    MemcachedStatus {
+        observed_generation: status.observed_generation,
+        reconciled_generation: kept(&status.reconciled_generation, &other.reconciled_generation),
+        template_generation: kept(&status.template_generation, &other.template_generation),
+        conditions: kept(&status.conditions, &other.conditions),
+        replicas: status.replicas,
+        ready_replicas: status.ready_replicas,
+        updated_replicas: status.updated_replicas,
+        selector: kept(&status.selector, &other.selector),
+        template_revision: kept(&status.template_revision, &other.template_revision),
+        server_list: kept(&status.server_list, &other.server_list),
+        unserved_kinds: kept(&status.unserved_kinds, &other.unserved_kinds),
+        secrets: kept(&status.secrets, &other.secrets),
+        secret_rotation: kept(&status.secret_rotation, &other.secret_rotation),
+        warnings: kept(&status.warnings, &other.warnings),
+        budgeted_rollout: kept(&status.budgeted_rollout, &other.budgeted_rollout),
+        budgeted_rollout_cause: kept(&status.budgeted_rollout_cause, &other.budgeted_rollout_cause),
+        altered_fields: kept(&status.altered_fields, &other.altered_fields),
+        other_field_managers: kept(&status.other_field_managers, &other.other_field_managers),
+        weakened_by_others: kept(&status.weakened_by_others, &other.weakened_by_others),
+        failing_since: kept(&status.failing_since, &other.failing_since),
+        progressing_since: kept(&status.progressing_since, &other.progressing_since),
+        warming: kept(&status.warming, &other.warming),
+    }
+}
+
+fn fields(status: &MemcachedStatus) -> Map<String, Value> {
+    match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
     }
 }
 
 /// What is merged into an object with the fields `before`: null for each that `after` lacks, and each of `after` that is
-/// `named`.
-fn merged(before: &Fields<'_>, after: &Fields<'_>, named: impl Fn(&str, &RawValue) -> bool) -> Value {
-    let gone = before.keys().filter(|name| !after.contains_key(**name));
-    let gone = gone.map(|name| ((*name).to_owned(), Value::Null));
-    let there = after.iter().filter(|(name, value)| named(name, value));
-    let there = there.map(|(name, value)| ((*name).to_owned(), merging(before.get(*name).copied(), value)));
-    gone.chain(there).collect::<Map<_, _>>().into()
-}
-
-/// `None` for what is no object.
-fn fields(text: &str) -> Option<Fields<'_>> {
-    text.starts_with('{').then(|| serde_json::from_str(text).ok())?
+/// `named`. An object within keeps every field that is not named, so those that go from there are null, too.
+fn merged(
+    before: &Map<String, Value>,
+    after: Map<String, Value>,
+    named: impl Fn(&str, &Value) -> bool,
+) -> Value {
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    let gone: Vec<(String, Value)> = gone.map(|name| (name.clone(), Value::Null)).collect();
+    let there = after.into_iter().filter(|(name, value)| named(name, value));
+    let there = there.map(|(name, value)| match (before.get(&name), value) {
+        (Some(Value::Object(before)), Value::Object(after)) => (name, merged(before, after, |_, _| true)),
+        (_, value) => (name, value),
+    });
+    there.chain(gone).collect::<Map<_, _>>().into()
 }
 
 /// Whether a stored status tells readers that the resource is ready.
@@ -105,6 +125,7 @@ pub fn says_hindered(status: &MemcachedStatus) -> bool {
 mod tests {
     use super::*;
     use crate::api::secret_rotation::SecretRotation;
+    use crate::api::status::tests::full;
     use serde_json::json;
 
     #[test]
@@ -122,6 +143,26 @@ mod tests {
             json!({"observedGeneration": 2, "reconciledGeneration": null, "serverList": null})
         );
         assert_eq!(patch(&after, &after), json!({}));
+    }
+
+    #[test]
+    fn a_patch_names_each_field_that_comes_changes_or_goes_and_no_other() {
+        let status = |of: &Value| serde_json::from_value::<MemcachedStatus>(of.clone()).unwrap();
+        let full = full();
+        for (name, value) in full.as_object().unwrap() {
+            let mut without = full.clone();
+            without.as_object_mut().unwrap().remove(name);
+            let absent = match name.as_str() {
+                // A status that was observed.
+                "observedGeneration" => continue,
+                "replicas" | "readyReplicas" | "updatedReplicas" => json!(0),
+                _ => Value::Null,
+            };
+            let (full, without) = (status(&full), status(&without));
+            assert_eq!(patch(&full, &without), json!({name.as_str(): absent}));
+            assert_eq!(patch(&without, &full), json!({name.as_str(): value}));
+            assert_eq!(patch(&full, &full), json!({}));
+        }
     }
 
     #[test]
