@@ -1,15 +1,12 @@
 //! `spec.workload`: which kind of object runs the pods. Pure.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
+use strum::VariantArray;
 
 use super::findings::Findings;
 
-/// Values of `workload`.
-pub(super) const WORKLOADS: [&str; 2] = ["Deployment", STATEFUL_SET];
 /// The value of `workload` that stands for [`Workload::StatefulSet`].
-pub const STATEFUL_SET: &str = "StatefulSet";
-/// The value of `workload` where none is written.
-pub(super) const DEFAULT_WORKLOAD: &str = WORKLOADS[0];
+pub const STATEFUL_SET: &str = Workload::StatefulSet.word();
 
 /// Characters of a resource's name at most that has a StatefulSet: each pod carries a label of that name, a hyphen and a
 /// hash of ten characters, and a label has at most 63.
@@ -23,7 +20,7 @@ pub const STATEFUL_SET_NAME: &str =
 pub const MAX_NAMED_PODS: i32 = 1_000;
 
 /// Which kind of object runs the pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum Workload {
     /// Pods have no name of their own, and are found under the Service's name.
     #[default]
@@ -33,13 +30,24 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// What a spec asks for, also one that breaks rules.
+    /// The value of `workload` that asks for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+
+    /// All values of `workload`.
+    pub(super) fn words() -> Vec<&'static str> {
+        Self::VARIANTS.iter().map(|it| it.word()).collect()
+    }
+
+    /// What a spec asks for. The default where it names none, or a word that is not known.
     #[must_use]
     pub fn from_raw(raw: Option<&str>) -> Self {
-        match raw {
-            Some(STATEFUL_SET) => Self::StatefulSet,
-            _ => Self::Deployment,
-        }
+        Self::VARIANTS.iter().copied().find(|it| raw == Some(it.word())).unwrap_or_default()
     }
 }
 
@@ -62,7 +70,7 @@ pub(in crate::api) fn name_rule() -> ValidationRule {
 
 /// Checks the kind, and the name of the resource that asks for it.
 pub(super) fn validate(findings: &mut Findings, name: &str, raw: Option<&str>) -> Workload {
-    let workload = Workload::from_raw(findings.word("spec.workload", raw, &WORKLOADS));
+    let workload = Workload::from_raw(findings.word("spec.workload", raw, &Workload::words()));
     let fits = workload == Workload::Deployment || name.len() <= NAME_LENGTH;
     findings.check(fits, "spec.workload", || STATEFUL_SET_NAME.to_owned());
     workload
