@@ -92,9 +92,12 @@ fn adoption(
     }
 }
 
-/// Decides whether pods may roll now without an edit of the user. With a turn for adoption the plan by the newest revision is
-/// carried out. Without a turn the pods wait, and where only Secrets changed, the plan by those that they have is carried out.
-/// Both are made, by `plan`, only then.
+/// Decides whether pods may roll now without an edit of the user, and returns the plan for that:
+/// - With a turn for adoption: the plan with the newest revision.
+/// - Without a turn, where only Secrets changed: the plan with the Secrets that the pods have. The pods wait.
+/// - Otherwise `present`, without what would replace pods while the resource has no turn.
+///
+/// The first two are made here, by calling `plan`, and only where they are needed.
 #[must_use]
 pub fn apply<'a>(
     view: &View<'a>,

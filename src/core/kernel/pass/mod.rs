@@ -1,6 +1,14 @@
 //! One look at one resource, stage by stage: validate, mounted Secrets, desired, compare, plan, budget, status, changes,
 //! effects; and last, where these send nothing, what to ask the pods and when to look again. Pure.
 //!
+//! Some stages run more than once in a pass. A turn depends on the first plan, and the turn may call for another plan:
+//! - [`plan`] calls `compare` for each plan that it makes.
+//! - [`run`] hands `plan` to [`budget`] as a closure. `budget` plans again in two cases: with the newest templates, where the
+//!   resource has its turn to adopt them; and with the Secrets that the pods have, while a rollout for changed Secrets waits for
+//!   its turn.
+//! - [`Plan::keeping_pods`] plans again with a partition that lets no further pod go. `plan` calls it while no pod may be
+//!   replaced, `budget` while a turn is suspended.
+//!
 //! A pass is level-triggered: it sees the world as it is ([`view`]) and never depends on which event woke it. Children
 //! are written first, the status last, with the results of those writes; a pass that finds nothing to do sends
 //! nothing. Called by [`super::reconciler::Reconciler`], which folds the outcome back into the world.
@@ -72,8 +80,8 @@ pub fn run(view: &View<'_>) -> Pass {
     // compare: in what each child differs; plan: what to do about it
     let plan = |desired| plan::plan(view, &mounted_secrets, desired);
     let present = plan(desired);
-    // budget: whether pods may roll now without an edit of the user; another plan is made where they may for the newest
-    // templates, and where they have to wait: with the Secrets that they have
+    // budget: whether pods may roll now without an edit of the user. It plans again where they may roll to the newest templates,
+    // and where they have to wait with the Secrets that they have.
     let budgeted = budget::apply(view, &spec, &mounted_secrets, present, plan);
     // status: computed from the plan
     let computed = status::of_valid(view, &spec, &mounted_secrets, &budgeted);
