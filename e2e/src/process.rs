@@ -122,7 +122,7 @@ impl Process {
         let pid = i32::try_from(child.id())?;
         // It may have ended already; its entry stays until this process, its parent, asks for its exit status.
         let Stat { started, .. } =
-            Stat::of(pid).with_context(|| format!("{} is gone at once", launch.name))?;
+            Stat::for_process(pid).with_context(|| format!("{} is gone at once", launch.name))?;
         let process =
             Self { name: launch.name.to_owned(), pid, started, boot: boot().context("this boot has no id")? };
         // The kernel returns from starting a program before that has its environment. Until then the process has no mark,
@@ -270,7 +270,7 @@ pub fn marked(folder: &Path) -> Vec<Process> {
 
 /// The start time of a process that runs.
 fn start_time(pid: i32) -> Option<u64> {
-    Stat::of(pid).filter(Stat::is_running).map(|it| it.started)
+    Stat::for_process(pid).filter(Stat::is_running).map(|it| it.started)
 }
 
 /// What the kernel tells of a process in its `stat`.
@@ -285,7 +285,7 @@ struct Stat {
 }
 
 impl Stat {
-    fn of(pid: i32) -> Option<Self> {
+    fn for_process(pid: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_process_stands_still_meanwhile_and_goes_on() {
         let sleeper = sleeper(Path::new("/stopped"));
-        let state = || Stat::of(sleeper.pid).map(|it| it.state);
+        let state = || Stat::for_process(sleeper.pid).map(|it| it.state);
         assert_eq!(sleeper.while_stopped(|| Ok(state())).expect("it stops"), Some('T'));
         assert!(sleeper.is_running());
         kill_all(std::slice::from_ref(&sleeper)).expect("it ends");
@@ -350,7 +350,7 @@ mod tests {
         assert!(stat('S', 1).is_running());
         assert!(stat('Z', 2).is_running());
         assert!(!stat('Z', 1).is_running());
-        let own = Stat::of(std::process::id().cast_signed()).expect("it runs");
+        let own = Stat::for_process(std::process::id().cast_signed()).expect("it runs");
         let threads = fs::read_dir("/proc/self/task").expect("it has threads").count();
         assert!(own.threads > 1 && threads > 1, "{own:?}, {threads}");
     }

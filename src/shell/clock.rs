@@ -27,12 +27,12 @@ impl Clock {
     /// A clock that starts with the wall clock's time.
     #[must_use]
     pub fn start() -> Self {
-        Self::by(wall_clock)
+        Self::new(wall_clock)
     }
 
-    /// A clock that follows this one.
+    /// A clock that follows this wall clock.
     #[must_use]
-    pub fn by(wall: fn() -> Timestamp) -> Self {
+    pub fn new(wall: fn() -> Timestamp) -> Self {
         Self { wall, said: wall(), measured: Instant::now(), ahead: SignedDuration::ZERO }
     }
 

@@ -1,7 +1,7 @@
 //! All IO: everything that talks to the API server, the disk and the network.
 //!
 //! [`run`] is one task that owns the kernel. It takes events from [`watches`] and [`effects`], gives each event its time, steps
-//! the kernel, writes the step into the [`journal`], and carries out the effects. All other tasks talk to it over channels.
+//! the kernel, writes the step into the [`journal`], and executes the effects. All other tasks talk to it over channels.
 //! With leader election, [`leader::handover`] says when the kernel leads. `cli` calls [`run`] with a [`client`], tests with a
 //! client that fails.
 
@@ -290,7 +290,7 @@ impl Operator {
         }
     }
 
-    /// Steps the kernel with one event, and carries out the effects.
+    /// Steps the kernel with one event, and executes the effects.
     fn step(&mut self, event: Event) {
         let at = self.parts.clock.now();
         let leads_then = self.handover.observe(&event);
@@ -345,7 +345,7 @@ impl Operator {
             }
             Effect::RelistAll => {
                 tracing::warn!(
-                    "resource versions have gone back, as when etcd is restored from a backup: every kind is listed anew, \
+                    "resource versions have gone back, as when etcd is restored from a backup: every kind is listed again, \
                      and nothing is written before"
                 );
                 self.relist_all.send_modify(|times| *times += 1);

@@ -1,6 +1,6 @@
 //! The kernel meets what the Go operator left behind, as a real API server returned it: what it sends, and what never rolls.
 //!
-//! `golden/go-operator` holds the objects before and after. A patch is carried out on them; an apply is answered with what the
+//! `golden/go-operator` holds the objects before and after. A patch is executed on them; an apply is answered with what the
 //! real one came to.
 
 #![expect(

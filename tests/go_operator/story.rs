@@ -1,4 +1,4 @@
-//! A kernel among the objects of one namespace: it is told of them, and what it asks for is carried out on them.
+//! A kernel among the objects of one namespace: it is told of them, and what it asks for is executed on them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -194,7 +194,7 @@ pub(crate) fn event_of(live: &Objects, kind: Watched) -> Option<Event> {
     })
 }
 
-/// Carries out a request on the live objects of a cache. What it applies comes to what is in `after`.
+/// Executes a request on the live objects of a cache. What it applies comes to what is in `after`.
 pub(crate) fn execute(live: &mut Objects, after: &Objects, request: &Request) -> Reply {
     match request {
         Request::ReadSecret(SecretRead { keys, .. }) => {

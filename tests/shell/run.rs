@@ -264,7 +264,7 @@ async fn a_clock_that_is_set_back_far_ends_it_so_that_a_new_process_has_the_righ
         true => wall_clock() + SignedDuration::from_hours(24 * 120),
         false => wall_clock(),
     };
-    let how = How { clock: Some(Clock::by(wall)), ..How::default() };
+    let how = How { clock: Some(Clock::new(wall)), ..How::default() };
     let operator = Operator::against(serving(&Arc::default()).await, how).await;
     operator.page("/readyz", |status, _| status == 200).await;
 

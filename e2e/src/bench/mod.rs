@@ -159,7 +159,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 }
 
 async fn measure(args: &Args, kept: &Kept) -> Result<Report> {
-    let mut report = Report::on(Timestamp::now());
+    let mut report = Report::new(Timestamp::now());
     let small = args.wants(Part::ColdStart).then_some(SMALL);
     let large = args.wants(Part::Large).then_some(LARGE).into_iter().flatten();
     for resources in small.into_iter().chain(large) {

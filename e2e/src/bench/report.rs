@@ -106,7 +106,7 @@ pub(super) struct Summary {
 
 impl Report {
     /// An empty one, of this machine.
-    pub(super) fn on(day: Timestamp) -> Self {
+    pub(super) fn new(day: Timestamp) -> Self {
         Self { day: day.strftime("%F").to_string(), machine: machine(), rows: Vec::new(), sizes: Vec::new() }
     }
 

@@ -146,7 +146,7 @@ impl Account {
                 self.holds.iter().find(|hold| hold.answered > write.at && hold.answered <= write.answered);
             let other = during.filter(|hold| hold.user != write.user && write.named != Named::Unread);
             if let Some(other) = other {
-                // The API server stood still: it had the request before, and carried it out when it went on.
+                // The API server stood still: it had the request before, and executed it when it went on.
                 let stood_still =
                     self.stalls.iter().any(|it| it.began <= write.answered && it.ended >= write.at);
                 ensure!(stood_still, "{write:?} while another took the Lease: {other:?}");

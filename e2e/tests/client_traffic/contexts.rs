@@ -41,7 +41,7 @@ fn everything() -> Value {
 
 /// The user and group, the kernel's promise of no new privileges, the effective capabilities, and the filter of system
 /// calls that memcached runs with.
-async fn standing(cache: &Cache<'_>) -> Result<[String; 5]> {
+async fn process_rights(cache: &Cache<'_>) -> Result<[String; 5]> {
     let pod = pods::only_name(cache).await?;
     let status = pods::output(cache.space, &pod, &["cat", "/proc/1/status"]).await?;
     let first =
@@ -61,7 +61,7 @@ async fn with_every_feature_on_the_pods_pass_the_restricted_level() -> Result<()
         cache.apply(&everything()).await?;
         cache.ready().await?;
         let none = "0000000000000000";
-        assert_eq!(standing(cache).await?, ["11211", "11211", "1", none, "2"]);
+        assert_eq!(process_rights(cache).await?, ["11211", "11211", "1", none, "2"]);
         Ok(())
     })
     .await
@@ -82,7 +82,7 @@ async fn the_users_contexts_replace_ours_whole() -> Result<()> {
         let spec = pod_spec(cache).await?;
         assert_eq!(serde_json::to_value(&spec.security_context)?, of_pod);
         assert_eq!(serde_json::to_value(&spec.containers[0].security_context)?, of_containers);
-        assert_eq!(standing(cache).await?, ["4242", "4343", "1", "0000000000000000", "2"]);
+        assert_eq!(process_rights(cache).await?, ["4242", "4343", "1", "0000000000000000", "2"]);
 
         // Nothing of ours is mixed in: what this one lacks, the namespace misses.
         let security = json!({"containerSecurityContext": {"readOnlyRootFilesystem": true}});

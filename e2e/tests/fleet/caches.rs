@@ -129,7 +129,7 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
         hash: intent.hash(),
         preserved: PreservedMetadata::default(),
         secret_hash: None,
-        foreign: None,
+        of_unknown_revision: None,
         images: None,
     };
     let body: DynamicObject = serde_json::from_value(workload(&intent, Some(&live)).body)?;

@@ -69,7 +69,7 @@ pub(super) async fn survey(client: &Client, what: What<'_>) -> Result<Vec<Event>
     } else {
         let found = found.iter().filter_map(|live| Some((seen(live)?.0, live))).collect();
         let whose = |file: &Value| key(file, namespaces, client.default_namespace());
-        refuse(&standing(files, whose, &found)?)?;
+        refuse(&refused_findings(files, whose, &found)?)?;
         overlaid(&found, wanted)
     };
     let secrets = survey.secrets(&resources).await?;
@@ -193,12 +193,12 @@ fn key(object: &Value, namespaces: &[String], of_context: &str) -> Result<Key> {
 }
 
 /// What the API server would refuse in files although it takes what is stored so.
-fn standing<'a>(
+fn refused_findings<'a>(
     files: &'a Wanted,
     whose: impl Fn(&Value) -> Result<Key>,
     found: &BTreeMap<Key, &DynamicObject>,
 ) -> Result<Vec<&'a Finding>> {
-    let mut standing = Vec::new();
+    let mut refused = Vec::new();
     for finding in &files.findings {
         let Finding { path, message, resource, .. } = finding;
         let file = resource.and_then(|at| files.resources.get(at));
@@ -210,10 +210,10 @@ fn standing<'a>(
             stored::is_stored(&violation, &after, &live.data["spec"])
         });
         if !is_stored {
-            standing.push(finding);
+            refused.push(finding);
         }
     }
-    Ok(standing)
+    Ok(refused)
 }
 
 /// The resources as they would be once the files were applied.
@@ -310,8 +310,8 @@ mod tests {
         let files = Wanted { resources: report.resources, findings: report.findings };
         let live: DynamicObject = serde_json::from_value(live).unwrap();
         let found = [(Key { namespace: "shop".to_owned(), name: "cache".to_owned() }, &live)].into();
-        let standing = standing(&files, |file| key(file, &[], "shop"), &found).unwrap();
-        standing.iter().map(ToString::to_string).collect()
+        let refused = refused_findings(&files, |file| key(file, &[], "shop"), &found).unwrap();
+        refused.iter().map(ToString::to_string).collect()
     }
 
     #[rstest]

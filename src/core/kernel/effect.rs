@@ -1,4 +1,4 @@
-//! What the reconciler wants done. Pure data; the shell carries it out, and answers each request with
+//! What the reconciler wants done. Pure data; the shell executes it, and answers each request with
 //! [`super::event::Event::Done`] and each question with [`super::event::Event::Answered`].
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What is known of one child: a few facts, and the result of the last comparison. Pure; part of the world.
+//! The live object of one child, as it was seen last: a few facts, and the result of the last comparison. Pure; part of
+//! [`super::slot`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

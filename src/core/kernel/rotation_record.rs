@@ -61,8 +61,8 @@ pub struct RotationInputs<'a> {
     pub now: Timestamp,
     /// Hash of the content that is wanted.
     pub wanted: &'a str,
-    /// Hash of the content that the Deployment says was wanted last.
-    pub carried: Option<&'a str>,
+    /// Hash of the content that the workload says was wanted last.
+    pub of_workload: Option<&'a str>,
     /// The Secrets that changed last.
     pub changed: Vec<String>,
     /// Every mounted key, as Secret and key.
@@ -92,8 +92,8 @@ pub fn next(
     inputs: &RotationInputs<'_>,
     answers: Option<&[PodAnswer]>,
 ) -> SecretRotation {
-    // Pods that were made before there was a record started with what their Deployment carries.
-    let used_hash = inputs.carried.unwrap_or(inputs.wanted);
+    // Pods that were made before there was a record started with the content that their workload names.
+    let used_hash = inputs.of_workload.unwrap_or(inputs.wanted);
     let unknown = || SecretRotation { used_hash: used_hash.to_owned(), ..SecretRotation::default() };
     let mut record = record.cloned().unwrap_or_else(unknown);
     record.until_restart.take_if(|it| it.pod_template != inputs.pod_template);
@@ -300,7 +300,7 @@ mod tests {
         let inputs = |minutes| RotationInputs {
             now: Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes),
             wanted: "new",
-            carried: Some("old"),
+            of_workload: Some("old"),
             changed: Vec::new(),
             mounted: Vec::new(),
             pod_template: String::new(),

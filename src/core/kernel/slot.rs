@@ -1,5 +1,5 @@
-//! What is known of one child: the live object, the last failure, and how events and replies change both. Pure; part of
-//! the world.
+//! All that is known of one child, also while it does not exist: its [`Live`] object, the last failure and every doubt, and how
+//! events and replies change them. Pure; part of the world.
 
 use serde::{Deserialize, Serialize};
 

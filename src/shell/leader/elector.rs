@@ -108,7 +108,7 @@ pub enum Answer {
     Absent,
     /// The Lease exists already, or has another version.
     Conflict,
-    /// No usable answer. The API server may still carry out the request.
+    /// No usable answer. The API server may still execute the request.
     Lost,
 }
 

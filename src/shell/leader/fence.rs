@@ -125,7 +125,7 @@ impl Fence {
 }
 
 /// Adds the limit to the request, so that the API server gives up after the same time. Otherwise a request that waits in the
-/// API server's queues while this process is cut off could be carried out later.
+/// API server's queues while this process is cut off could be executed later.
 fn bounded(request: Request<Body>, limit: Duration) -> Result<Request<Body>, http::Error> {
     let (mut parts, body) = request.into_parts();
     let target = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);

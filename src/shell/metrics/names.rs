@@ -265,12 +265,12 @@ pub const WATCH_LAST_EVENT_AGE: Metric = Metric {
     help: "Time since the last sign of life of a watch, bookmarks included.",
     usage: "Above 5 minutes: the operator does not see changes of this kind.",
 };
-/// Watches begun anew.
+/// Relists: each restarts a watch.
 pub const WATCH_RESTARTS: Metric = Metric {
     name: "memcached_operator_watch_restarts_total",
     kind: Kind::Counter,
     labels: &[labels::KIND],
-    help: "Watches begun anew with a list, by kind.",
+    help: "Watches restarted with a relist, by kind.",
     usage: "Every half hour is normal; many more load the API server.",
 };
 /// Objects passed over.

@@ -36,13 +36,13 @@ pub enum Fault {
     Unavailable,
     /// The connection breaks before the request gets through.
     Reset,
-    /// The request is carried out, and then the connection breaks.
+    /// The request is executed, and then the connection breaks.
     ResetAfterwards,
     /// Nothing ever answers.
     Silence,
-    /// The request is carried out, and nothing ever answers.
+    /// The request is executed, and nothing ever answers.
     SilenceAfterwards,
-    /// The request is carried out, and the answer is an HTML page of a proxy.
+    /// The request is executed, and the answer is an HTML page of a proxy.
     Garbage,
 }
 
@@ -87,7 +87,7 @@ impl Fault {
         }
     }
 
-    /// Whether the request is carried out all the same.
+    /// Whether the request is executed all the same.
     pub fn is_done(self) -> bool {
         matches!(self, Self::ResetAfterwards | Self::SilenceAfterwards | Self::Garbage)
     }

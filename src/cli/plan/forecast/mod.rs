@@ -442,8 +442,8 @@ fn problem(status: &MemcachedStatus) -> Option<String> {
     let holds = |of: &str, value: &str| {
         status.conditions.iter().find(|condition| condition.type_ == of && condition.status == value)
     };
-    let inputs = ["SecretNotFound", "SecretUnreadable", "Forbidden"];
-    let lacks = || holds("Ready", "False").filter(|ready| inputs.contains(&ready.reason.as_str()));
+    let reasons = ["SecretNotFound", "SecretUnreadable", "Forbidden"];
+    let lacks = || holds("Ready", "False").filter(|ready| reasons.contains(&ready.reason.as_str()));
     let condition = holds("Stalled", "True").or_else(lacks)?;
     Some(format!("{}: {}", condition.reason, condition.message))
 }

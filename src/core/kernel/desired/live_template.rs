@@ -32,7 +32,7 @@ pub struct LiveTemplate {
     /// The part of the template that we own. Set only if a newer operator rendered it and this build does not know the
     /// revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<Box<Value>>,
+    pub of_unknown_revision: Option<Box<Value>>,
 }
 
 impl LiveTemplate {
@@ -83,8 +83,9 @@ impl LiveTemplate {
         let secret_hash = annotation(SECRET_HASH).filter(|_| in_place).map(str::to_owned);
         let in_template = || content.pointer("/spec/template").map(PreservedMetadata::from_template);
         let preserved = PreservedMetadata::for_revision(revision, || in_template().unwrap_or_default());
-        let foreign = (!revision.is_known()).then(|| owned_template(content, owned)).flatten().map(Box::new);
-        Some(Self { revision, hash, images, secret_hash, preserved, foreign })
+        let of_unknown_revision =
+            (!revision.is_known()).then(|| owned_template(content, owned)).flatten().map(Box::new);
+        Some(Self { revision, hash, images, secret_hash, preserved, of_unknown_revision })
     }
 }
 

@@ -56,7 +56,7 @@ impl UnrecordedTemplate {
             images: (*images != BUILT_IN).then(|| Box::new(images.clone())),
             preserved: PreservedMetadata::for_revision(revision, || preserved),
             secret_hash: intent.secret_hash.filter(|_| revision == Revision::IN_PLACE).map(str::to_owned),
-            foreign: None,
+            of_unknown_revision: None,
         })
     }
 

@@ -61,6 +61,6 @@ fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
     let intent = Intent { images: live.images(), ..intent.clone() };
     match pod::template(&intent, live.revision, &live.preserved) {
         Some(template) => Some(json!(template)),
-        None => live.foreign.as_deref().cloned(),
+        None => live.of_unknown_revision.as_deref().cloned(),
     }
 }

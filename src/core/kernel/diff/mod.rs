@@ -1,4 +1,5 @@
-//! Compares a desired child with the live one: what would an apply change? Pure; called when a child is seen.
+//! Compares a desired child with the live one: what would an apply change? Pure; mostly called by a
+//! pass that compares a child.
 //!
 //! Only fields that we own count: every field of the desired object has to be in the live one with the same meaning
 //! (quantities are compared as quantities, lists by the keys by which the API server merges them), and the fields that

@@ -1,5 +1,5 @@
-//! What keeps a decision about a child from being carried out now: a backoff after a failure, or too many
-//! repairs of the same fields. Pure; asked by the plan, the budget and the status.
+//! What delays the write that was decided for a child: a backoff after a failure, or too many repairs of the same fields. Pure;
+//! asked by the plan, the budget and the status.
 
 use super::action::Action;
 use super::view::View;

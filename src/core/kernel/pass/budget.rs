@@ -179,7 +179,7 @@ fn by_turn<'a>(
     }
 }
 
-/// The turn of a resource that carries out `now` if it may. `reason`: for which it needs one.
+/// The turn of a resource whose plan is `now`. `reason`: why it needs a turn; `None` if it needs none.
 fn turn_of(
     view: &View<'_>,
     present: &Plan<'_>,
@@ -260,7 +260,7 @@ impl View<'_> {
     /// Whether no turn is on record, and none may be put there for now: no pod goes by it. `false` while it is unknown which
     /// status is stored.
     fn may_not_record_turn(&self) -> bool {
-        self.holds_status() && self.knows_status() && !self.records_turn()
+        self.status_backs_off() && self.knows_status() && !self.records_turn()
     }
 
     /// Why it is unknown whether the last write of the workload was stored, until it may be sent again.

@@ -65,7 +65,7 @@ fn read(view: &View<'_>, kind: ChildKind) -> Request {
     Request::ReadChild(ChildRead { kind, key: key_of_child(view, kind), known })
 }
 
-/// The request that carries out one decision; `None` where nothing is to be written.
+/// The request that executes one decision; `None` where nothing is to be written.
 fn write(
     view: &View<'_>,
     plan: &Plan<'_>,

@@ -1,5 +1,6 @@
-//! What the children are rendered from, as a pass sees it: the [`Intent`], with the names under which clients find the cache
-//! and the pods that may be replaced. Pure; asked by the stages that render, and by the status.
+//! What the children are rendered from, as a pass sees it: the [`Intent`]. Three of its fields are decided here: which workload
+//! a budget and an autoscaler count (`counted`), under which names clients find the cache (`servers`), and which pods of a
+//! StatefulSet may be replaced (`partition`). Pure; asked by the stages that render, and by the status.
 
 use super::owner::{Owner, owner};
 use super::view::View;

@@ -1,4 +1,4 @@
-//! What a pass decided. Pure data; made by the pass, carried out and remembered by the reconciler.
+//! What a pass decided. Pure data; made by the pass, executed and remembered by the reconciler.
 
 use jiff::Timestamp;
 

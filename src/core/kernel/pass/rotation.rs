@@ -38,7 +38,7 @@ pub fn record(
     let inputs = RotationInputs {
         now: Timestamp::from_second(view.now.as_second()).unwrap_or(view.now),
         wanted,
-        carried: workload.secret_hash.as_deref(),
+        of_workload: workload.secret_hash.as_deref(),
         changed: if changed.is_empty() { every() } else { changed },
         mounted: mounted.iter().map(|it| (it.secret, it.key)).collect(),
         pod_template: workload.template_content_hash.map(|print| format!("{print:x}")).unwrap_or_default(),

@@ -281,20 +281,20 @@ impl<'a> View<'a> {
     /// Whether the status is to be written to find out which one is stored.
     #[must_use]
     pub fn may_prove_status(&self) -> bool {
-        !self.knows_status() && !self.holds_status()
+        !self.knows_status() && !self.status_backs_off()
     }
 
     /// Whether the status has to be written: not if the API server would store the present one again, and not during
     /// the backoff.
     #[must_use]
     pub fn status_differs(&self, wanted: &MemcachedStatus) -> bool {
-        self.lacks_status(wanted) && !self.holds_status()
+        self.lacks_status(wanted) && !self.status_backs_off()
     }
 
     /// Why the last write of the status failed, while it still has to be written.
     #[must_use]
     pub fn status_failure(&self, wanted: &MemcachedStatus) -> Option<Category> {
-        let backoff = self.resource.backoff.as_ref().filter(|_| self.holds_status())?;
+        let backoff = self.resource.backoff.as_ref().filter(|_| self.status_backs_off())?;
         self.lacks_status(wanted).then_some(backoff.failure.category)
     }
 
@@ -305,9 +305,9 @@ impl<'a> View<'a> {
         wanted != stored && !unstorable
     }
 
-    /// Whether the backoff of the status has yet to end.
+    /// Whether the last write of the status failed and its backoff has not ended yet.
     #[must_use]
-    pub fn holds_status(&self) -> bool {
+    pub fn status_backs_off(&self) -> bool {
         self.resource.backoff.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
     }
 

@@ -1,6 +1,6 @@
 //! The reconciler: an event and the time in, effects out. Pure and synchronous.
 //!
-//! The shell owns one [`Reconciler`], calls [`Reconciler::step`] for every event and carries out the effects that it
+//! The shell owns one [`Reconciler`], calls [`Reconciler::step`] for every event and executes the effects that it
 //! returns; `replay` calls it and only compares the effects. A reconciler is serialised completely: that is the
 //! journal's snapshot.
 

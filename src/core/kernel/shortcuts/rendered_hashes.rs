@@ -39,9 +39,9 @@ struct KeptOfLive {
 
 impl KeptOfLive {
     fn is_of(&self, live: &LiveTemplate) -> bool {
-        // The hash only says whether the intent is the same. A foreign template can be any.
-        let LiveTemplate { revision, hash: _, images, secret_hash, preserved, foreign } = live;
-        foreign.is_none()
+        // The hash only says whether the intent is the same. A template of an unknown revision can be any.
+        let LiveTemplate { revision, hash: _, images, secret_hash, preserved, of_unknown_revision } = live;
+        of_unknown_revision.is_none()
             && self.revision == *revision
             && self.preserved == *preserved
             && self.images == *images

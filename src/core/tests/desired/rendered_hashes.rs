@@ -18,7 +18,7 @@ fn lives(of: &Intent<'_>) -> Vec<Option<LiveTemplate>> {
         images: None,
         secret_hash: None,
         preserved: PreservedMetadata::default(),
-        foreign: None,
+        of_unknown_revision: None,
     };
     let mirrored = DefaultImages { memcached: "a.example/memcached:1.6".into(), ..DefaultImages::default() };
     let images = Some(Box::new(mirrored));
@@ -35,12 +35,12 @@ fn lives(of: &Intent<'_>) -> Vec<Option<LiveTemplate>> {
         Some(LiveTemplate { revision: Revision::GO_OPERATOR, ..own.clone() }),
         Some(LiveTemplate {
             revision: later,
-            foreign: Some(Box::new(json!({"spec": {"a": 1}}))),
+            of_unknown_revision: Some(Box::new(json!({"spec": {"a": 1}}))),
             ..own.clone()
         }),
         Some(LiveTemplate {
             revision: later,
-            foreign: Some(Box::new(json!({"spec": {"a": 2}}))),
+            of_unknown_revision: Some(Box::new(json!({"spec": {"a": 2}}))),
             ..own.clone()
         }),
         Some(own),
@@ -72,8 +72,8 @@ fn hashes_that_hold_are_those_of_another_rendering(#[case] spec: Value) {
         .map(|(intent, live)| RenderedHashes::new(intent, *live, &children(intent, *live)))
         .collect();
     for (kept, (intent, live)) in rendered.iter().zip(&inputs) {
-        let is_foreign = live.is_some_and(|live| live.foreign.is_some());
-        assert!(is_foreign || kept.holds(intent, *live), "of the same input: {live:?}");
+        let is_of_unknown_revision = live.is_some_and(|live| live.of_unknown_revision.is_some());
+        assert!(is_of_unknown_revision || kept.holds(intent, *live), "of the same input: {live:?}");
         for (again, (other_intent, other_live)) in rendered.iter().zip(&inputs) {
             let holds = kept.holds(other_intent, *other_live);
             assert!(!holds || kept == again, "from {live:?} to {other_live:?}");

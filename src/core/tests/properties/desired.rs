@@ -422,7 +422,7 @@ proptest! {
             preserved: PreservedMetadata::default(),
             images: None,
             secret_hash: None,
-            foreign: (!known).then(|| Box::new(template.clone())),
+            of_unknown_revision: (!known).then(|| Box::new(template.clone())),
         };
         let desired = workload(&fixture.intent(), Some(&live));
         if !live.revision.rotates(fixture.spec.security.rotation) {
@@ -444,7 +444,7 @@ proptest! {
             preserved: PreservedMetadata::default(),
             images: None,
             secret_hash: None,
-            foreign: None,
+            of_unknown_revision: None,
         };
         let desired = workload(&fixture.intent(), Some(&live));
         prop_assert_eq!(desired.revision, Revision::for_new_pods(fixture.spec.security.rotation));
@@ -461,7 +461,7 @@ proptest! {
             preserved: PreservedMetadata::default(),
             images: None,
             secret_hash: fixture.secret_hash.filter(|_| fixture.spec.security.rotation == Rotation::InPlace),
-            foreign: None,
+            of_unknown_revision: None,
         };
         prop_assert_eq!(live, Some(said));
     }

@@ -79,7 +79,7 @@ fn the_live_template_is_known_by_its_annotations() {
         hash,
         preserved: PreservedMetadata::default(),
         secret_hash: None,
-        foreign: None,
+        of_unknown_revision: None,
         images: None,
     };
     assert_eq!(LiveTemplate::from_workload(&live(ChildKind::Deployment), None), Some(said));

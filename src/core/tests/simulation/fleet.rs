@@ -377,13 +377,13 @@ impl Fleet {
                 }
                 Effect::Ask { .. } => panic!("the caches of a fleet have nothing to ask their pods"),
                 Effect::Wake(at) => operator.wake = Some(at),
-                Effect::Observe(Observation::RolloutCounts(standing)) => {
-                    let is_told = who == 0 || standing == RolloutCounts::default();
+                Effect::Observe(Observation::RolloutCounts(counts)) => {
+                    let is_told = who == 0 || counts == RolloutCounts::default();
                     assert!(
                         is_told,
-                        "a follower tells of {standing:?}: it would go on to, whatever becomes of them"
+                        "a follower tells of {counts:?}: it would go on to, whatever becomes of them"
                     );
-                    (operator.halted, operator.rolling) = (standing.adoption_halted, standing.rolling);
+                    (operator.halted, operator.rolling) = (counts.adoption_halted, counts.rolling);
                 }
                 Effect::RelistAll => self.unheard = Watched::ALL.into(),
                 Effect::Publish { .. }

@@ -77,7 +77,7 @@ fn what_a_former_leader_sent_changes_nothing_once_the_next_one_wrote() {
     }
 }
 
-/// Carries out what is asked for until nothing is, while the Deployment's status moves before every write of it. `told` says
+/// Executes what is asked for until nothing is, while the Deployment's status moves before every write of it. `told` says
 /// whether the watch is as fast as the answers. Gives what was sent.
 fn sent_while_the_status_moves(simulation: &mut Simulation, times: usize, told: bool) -> Vec<String> {
     let mut sent = Vec::new();

@@ -64,7 +64,7 @@ impl Model {
             (named, rewritten_templates, asked_templates);
         (self.version, self.resource, self.children, self.secret) = (version, resource, children, secret);
         self.undone += self.rollouts - counts.0;
-        // An edit that is undone may be carried out late, by an operator that knows of it, and is taken back then.
+        // An edit that is undone may be executed late, by an operator that knows of it, and is taken back then.
         let undone = if self.causes > counts.1 { 2 } else { 0 };
         (self.rollouts, self.causes) = (counts.0, counts.1 + undone);
         self.history += 1;

@@ -114,7 +114,7 @@ impl Model {
             hash: intent.hash(),
             preserved,
             secret_hash: None,
-            foreign: None,
+            of_unknown_revision: None,
             images: None,
         };
         // All pods of a StatefulSet get the template; then the partition is as it is at rest.
