@@ -272,12 +272,10 @@ fn what_the_old_template_lacks_is_said_once_and_only_where_it_matters() {
     let said = |files| Story::from_files(files, |_| {}).warnings;
     assert_eq!(
         said(EVERYTHING),
-        [
-            "The pods run as the operator before this one started them (template revision 0): clients without a \
+        ["The pods still run the Go operator's pod template (template revision 0): clients without a \
           certificate are not refused; port 11212 leads nowhere, and 11211 answers TLS only; the exporter cannot read \
           memcached's figures. The next change that replaces the pods mends that; to have it now, set the annotation \
-          memcached.c5c3.io/restart-trigger"
-        ]
+          memcached.c5c3.io/restart-trigger"]
     );
     assert_eq!(said(AUTOSCALED), Vec::<String>::new());
 }

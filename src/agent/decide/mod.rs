@@ -1,4 +1,4 @@
-//! What to do next: takes what the files say and what memcached serves, gives one step. Pure; [`super::main_loop`] does the
+//! What to do next: takes what the files hold and what memcached serves, gives one step. Pure; [`super::main_loop`] does the
 //! step and asks again.
 
 use std::collections::BTreeSet;
@@ -17,32 +17,32 @@ use crate::secrets::rotation_check::State;
 pub struct Sight<'a> {
     /// The time.
     pub now: Timestamp,
-    /// Of certificates; `None` where memcached speaks no TLS.
+    /// What it knows of certificates; `None` where memcached speaks no TLS.
     pub certificates: Option<Certificates<'a>>,
-    /// Of passwords; `None` where memcached asks for none.
+    /// What it knows of passwords; `None` where memcached asks for none.
     pub passwords: Option<Passwords<'a>>,
 }
 
-/// Of certificates.
+/// What the agent knows of certificates.
 #[derive(Clone, Debug)]
 pub struct Certificates<'a> {
     /// What the files hold.
     pub files: &'a Result<Pair, Refused>,
     /// Whether memcached was told to read them.
     pub told: Told,
-    /// Whether this agent told memcached last of other authorities than theirs. A handshake shows names only, and another
-    /// authority may have the name of the old one.
+    /// Whether this agent last made memcached read other authorities than those in the files. A handshake shows only names, and a
+    /// new authority may have the name of the old one.
     pub told_others: bool,
     /// What a handshake showed, after memcached was told.
     pub shown: &'a Result<Shown, String>,
-    /// The certificate that memcached showed when a handshake succeeded last. It counts also where the one of now fails: that
-    /// says nothing about the pair in the files, which may be a mistake all the same.
+    /// The certificate that memcached showed in the last handshake that succeeded. The pair in the files is compared with it even
+    /// if the latest handshake fails: the pair may be a mistake all the same.
     pub served: Option<&'a Leaf>,
     /// What memcached goes on to do until it restarts, as sentences.
     pub until_restart: Vec<String>,
 }
 
-/// Of passwords.
+/// What the agent knows of passwords.
 #[derive(Clone, Copy, Debug)]
 pub struct Passwords<'a> {
     /// What is wrong with the file; nothing where it is good.
@@ -78,8 +78,8 @@ impl Shown {
         Leaf::from_der(self.chain.first()?)
     }
 
-    /// Whether memcached shows just what it would show after a start with this pair. OpenSSL may add authorities of the pair to
-    /// its chain. Anything else there comes from the file of before.
+    /// Whether memcached shows exactly what it would show after a start with this pair. OpenSSL may add authorities of the pair
+    /// to the chain. Any other certificate in the chain comes from an earlier file.
     fn is(&self, pair: &Pair) -> bool {
         let Pair { chain, leaf: _, authorities } = pair;
         let is_authority = |der: &Vec<u8>| authorities.as_ref().is_some_and(|all| all.contains_key(der));
@@ -89,7 +89,7 @@ impl Shown {
             && subjects.is_none_or(|subjects| subjects == self.authorities)
     }
 
-    /// Whether clients have authorities of their own: none of them has issued memcached's certificate.
+    /// Whether memcached takes clients' certificates from authorities that did not issue its own.
     fn keeps_authorities_apart(&self) -> bool {
         let is_apart = |der: &Vec<u8>| {
             X509Certificate::from_der(der)
@@ -121,7 +121,7 @@ pub enum Step {
     Wait {
         /// What to say meanwhile.
         state: State,
-        /// What did not come as it should, to be told again.
+        /// The parts that memcached did not take as it was told to. It is told again.
         failed: BTreeSet<Part>,
     },
 }
@@ -133,7 +133,7 @@ enum PartState {
     Tell,
     LogIn,
     Failed(String),
-    /// What memcached shows decides whether the content is good, and it shows nothing.
+    /// Whether the content is good depends on what memcached shows, and the handshake failed.
     Unseen(String),
     Taken(Vec<String>),
 }
@@ -148,8 +148,8 @@ struct PartStates {
 #[must_use]
 pub fn decide(sight: Sight<'_>) -> Step {
     let PartStates { certificates, passwords } = part_states(sight);
-    // A signal may read the certificates too: they have to be good. A pair that waits for a restart is: to hold passwords back
-    // for it would let a password that was taken out of the file go on for as long.
+    // A signal may make memcached read the certificates too, so they have to be good. A pair that waits for a restart is good: if
+    // passwords waited with it, a password that was removed from the file would work until then.
     let may_signal = !matches!(certificates, Some(PartState::Refused(_) | PartState::Unseen(_)));
     match (&passwords, &certificates) {
         (Some(PartState::Tell), _) if may_signal => Step::Signal,
@@ -159,7 +159,7 @@ pub fn decide(sight: Sight<'_>) -> Step {
     }
 }
 
-/// What to say where the step for this part could not be done.
+/// The step after the one for this part failed: wait, and say why.
 #[must_use]
 pub fn after_failure(sight: Sight<'_>, part: Part, reason: String) -> Step {
     let PartStates { certificates, passwords } = part_states(sight);
@@ -219,8 +219,9 @@ fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState 
     }
 }
 
-/// What files hold that are refused by themselves, where memcached may have it: it serves that already, since it was started
-/// with it. Or its clients have authorities of their own, now and with the new pair.
+/// The pair in files that are refused by themselves, if memcached may use it all the same. Either memcached serves this very
+/// pair, because it was started with it. Or the pair is refused only because no authority in `ca.crt` issued its certificate, and
+/// the authorities for clients are separate ones already.
 fn meant<'a>(
     refused: &'a Refused,
     shown: &Result<Shown, String>,
@@ -244,8 +245,8 @@ fn not_valid(now: Timestamp, leaf: &Leaf) -> Option<String> {
     (*not_before > now).then(|| format!("the certificate in it is not valid before {not_before}"))
 }
 
-/// What speaks against a new certificate in the place of the one that is served. The names come first: a certificate of another
-/// service is a mistake whatever its key is, and no restart makes it a right one.
+/// Why a new certificate may not replace the one that is served. Names are compared first: a certificate of another service is a
+/// mistake whatever its key is, and no restart corrects it.
 fn against(new: &Leaf, served: &Leaf) -> Option<PartState> {
     let is_another = !served.names.is_empty() && new.names.is_disjoint(&served.names);
     if is_another {

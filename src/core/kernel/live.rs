@@ -20,13 +20,13 @@ use super::unwatched::carries_label;
 use super::weakened;
 use crate::api::Validated;
 
-/// Where a record of ownership says that a workload's number of pods is owned.
+/// The path in a record of ownership which says that a workload's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";
 
 /// Where a StatefulSet says which of its pods may be replaced.
 pub const PARTITION: &str = "/spec/updateStrategy/rollingUpdate/partition";
 
-/// Where a record of ownership says that the partition is owned.
+/// The path in a record of ownership which says that the partition is owned.
 const OWNED_PARTITION: &str = "/f:spec/f:updateStrategy/f:rollingUpdate/f:partition";
 
 /// The live object of a child.
@@ -72,7 +72,7 @@ pub struct Live {
     pub has_tls_port: bool,
     /// `spec.replicas`.
     pub replicas: Option<i64>,
-    /// Whether we own that number, or the Go operator whose part we take over.
+    /// Whether we own that number, or the Go operator does and we take its fields over.
     pub owns_replicas: bool,
     /// [`SeenChild::entry`].
     pub entry: Option<usize>,
@@ -84,9 +84,9 @@ pub struct Live {
     pub partition_is_foreign: bool,
     /// The status, if the child is a Deployment or a StatefulSet.
     pub rollout: Option<Box<SeenRollout>>,
-    /// Whether all pods of a StatefulSet were seen to have its template, since that template came. A pod that is away later comes
-    /// back with it. The numbers of now do not tell that: they count a pod that is being deleted like one of another template, and
-    /// a pod that was just made not at all.
+    /// Whether all pods of a StatefulSet were once seen with the template that it has now. A pod that is away later comes back
+    /// with the same template. The numbers in the status do not tell that: they count a pod that is being deleted like a pod of
+    /// another template, and they do not count a pod that was just made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_rolled_out: bool,
     /// [`SeenChild::inactive`].
@@ -112,8 +112,8 @@ impl Live {
         self.template.as_ref().is_some_and(|template| template.hash == hash())
     }
 
-    /// Identifies a version of the spec: the generation or, for a kind without one, what is compared of the object. Its
-    /// resourceVersion moves with its status, that of an autoscaler a few times a minute.
+    /// Identifies a version of the spec: the generation or, for a kind without one, a hash of what is compared. The
+    /// resourceVersion does not serve: it also changes with the status, for an autoscaler a few times a minute.
     #[must_use]
     pub fn spec_version(&self) -> String {
         match self.generation {
@@ -169,8 +169,8 @@ impl Live {
         Self { has_rolled_out, ..self }
     }
 
-    /// Whether the rollout is still over at this later generation with the same template. Over two generations another template
-    /// may have come and gone unseen; an earlier generation is that of a restored etcd.
+    /// Whether [`Self::has_rolled_out`] still holds at this generation with the same template. Within two generations another
+    /// template may have come and gone unseen. An earlier generation comes from a restored etcd.
     fn still_has_rolled_out(&self, generation: i64) -> bool {
         self.has_rolled_out && matches!(generation - self.generation, 0 | 1)
     }
@@ -185,7 +185,7 @@ impl Live {
         })
     }
 
-    /// This object with another status: what its content says stays as it was found.
+    /// This object with another status. What was found in its content stays.
     #[must_use]
     pub fn with_status_of(self, seen: SeenChild) -> Self {
         let SeenChild {
@@ -221,7 +221,7 @@ impl Live {
 /// What is new in an object that was seen again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Its version: somebody wrote a field that decides nothing here. Such events are frequent, and no pass can find anything.
+    /// Only its version: somebody wrote a field that decides nothing here. Such events are frequent and need no pass.
     Version,
     /// Its status, or that it is being deleted.
     Status,
@@ -275,7 +275,7 @@ impl From<SeenChild> for Live {
         let secret_hash =
             hash_at.and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH)));
         let live = Self {
-            // What only a newer operator knows may have it in either place.
+            // A revision that only a newer operator knows may have the hash in either place.
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
             template_content_hash: template_content_hash(&content),

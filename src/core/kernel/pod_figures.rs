@@ -1,5 +1,5 @@
-//! What the memcacheds of a cache's pods count, and how new pods compare with those of the older template. Pure: the pass asks, the shell
-//! answers with [`PodFigures`], and [`super::warmth`] reads the [`Shares`].
+//! What the memcacheds of a cache's pods count, and how new pods compare with those of the older template. Pure: the pass asks,
+//! the shell answers with [`PodFigures`], and [`super::warmth`] reads the [`Shares`].
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,10 @@ use crate::api::warming::Warming;
 
 /// The wait between two questions: a pod fills for minutes, and each answer that differs is a write of the status.
 const WAIT: SignedDuration = SignedDuration::from_secs(2);
-/// Reads between two looks that make a hit ratio: with fewer, chance decides.
+/// The least number of reads between two looks that give a hit ratio: with fewer it is chance.
 const READS: u64 = 100;
-/// In percent: a pod that lacks no more than this lacks nothing. It may be chance, and its part of the keys may be a little smaller.
+/// In percent: a pod that lacks no more than this counts as full. The rest may be chance, or its share of the keys is a little
+/// smaller.
 const FULL_BUT_FOR: i32 = 3;
 
 /// What the memcached of one pod counts.
@@ -80,19 +81,19 @@ pub struct Shares {
     pub earlier_lack: EarlierLack,
 }
 
-/// What the new pods lack that were replaced before the one that is waited for.
+/// What earlier new pods lack: those that were replaced before the one that is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EarlierLack {
     /// Nobody has told yet.
     #[default]
     Unknown,
-    /// There are no such pods. What some lacked that were taken away since counts no more.
+    /// There are no such pods now. What removed pods lacked does not count any more.
     NoPods,
     /// The sum, in percent of one old pod.
     Percent(i32),
 }
 
-/// What this run knows of the pods of one cache. Lost with a restart, and then they are asked again.
+/// What this run knows of the pods of one cache. A restart loses it, and the pods are asked again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedFigures {
     /// The pod that is waited for.
@@ -139,7 +140,7 @@ impl AskedFigures {
     }
 
     /// Notes the answer to a question; `None` where none came. An answer to another question than the open one changes
-    /// nothing. Nor does an answer without one of these `pods`: that one may hold all keys.
+    /// nothing. Nor does an answer that lacks one of these `pods`: the pod that is missing in it may hold all keys.
     pub fn note(&mut self, id: RequestId, answer: Option<Vec<PodFigures>>, pods: &[String], now: Timestamp) {
         if self.open != Some(id) {
             return;
@@ -153,7 +154,7 @@ impl AskedFigures {
         let Sides { last, earlier, older } = Sides::from_answer(&answer, &self.pod);
         match last.and_then(|last| self.reads(&[last])).zip(self.reads(&older)) {
             Some((last, older)) if last.all < READS || older.all < READS => {}
-            // Without reads some memcached is another one since.
+            // No reads are known at first, and after some memcached has restarted.
             reads => {
                 let ratio = |it: &PodFigures, older| share_of_hit_ratio(self.reads(&[it])?, older);
                 let of_new = |older| {
@@ -190,7 +191,7 @@ impl AskedFigures {
         pods.iter().map(since_base).try_fold(Reads::default(), |sum, it| Some(sum.and(it?)))
     }
 
-    /// What the pod has of what older ones have; nothing where another pod was waited for, or none was asked.
+    /// What the pod has of what older ones have. Nothing is known where these answers are about another pod, or there are none.
     #[must_use]
     pub fn shares(&self, warming: &Warming) -> Shares {
         if self.are_of(warming) { self.shares } else { Shares::default() }

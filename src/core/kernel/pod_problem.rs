@@ -29,8 +29,8 @@ pub fn of_pod(pod: &Pod) -> Option<String> {
         let condition = conditions().find(|it| it.type_ == "PodScheduled" && it.status == "False")?;
         Some(cannot_be_scheduled(condition.message.as_deref().or(condition.reason.as_deref())?))
     };
-    // The kubelet sorts them by name. One that is ready is not why the pod is not, whatever became of it once: a sidecar among the
-    // init containers neither.
+    // The kubelet sorts containers by name. A container that is ready is not the cause, whatever happened to it before; nor is a
+    // sidecar that is ready, which stands among the init containers.
     let of_init =
         status.init_container_statuses.iter().flatten().filter(|it| !it.ready).find_map(of_init_container);
     let of_container =
@@ -40,13 +40,14 @@ pub fn of_pod(pod: &Pod) -> Option<String> {
     Some(problem.replace(char::is_control, " "))
 }
 
-/// Whether a pod finds no node because of a spread that has to hold: the scheduler names that rule among those that nodes break.
+/// Whether a pod finds no node because of a topology spread: the scheduler names it among the rules that nodes would break.
 #[must_use]
 pub fn is_by_spread(problem: &str) -> bool {
     problem.starts_with(UNSCHEDULED) && problem.split(", ").any(is_about_spread)
 }
 
-/// Of nodes without the label of the spread the scheduler says more behind these words: pods that go change nothing there.
+/// For nodes without the label of the spread the scheduler adds words behind these, so such a clause does not count: there it
+/// does not help if other pods go.
 fn is_about_spread(clause: &str) -> bool {
     clause.ends_with("topology spread constraints")
 }
@@ -82,7 +83,8 @@ fn of_container(container: &ContainerStatus) -> Option<String> {
             | "InvalidImageName"
             | "RegistryUnavailable",
         ) => Some(with_reason(format!("container {name} cannot pull {image}"), last_cause(said))),
-        // Everything starts in the first two. The others come between two runs of a container that ended.
+        // A pod that starts is `ContainerCreating` or `PodInitializing`. A container that ends again and again is mostly in
+        // `CrashLoopBackOff`, and has no reason while it runs.
         None | Some("ContainerCreating" | "PodInitializing" | "CrashLoopBackOff") => {
             let ended = terminated(state).or_else(|| terminated(container.last_state.as_ref()))?;
             Some(last_ended(name, ended))
@@ -95,7 +97,7 @@ fn terminated(state: Option<&ContainerState>) -> Option<&ContainerStateTerminate
     state.and_then(|state| state.terminated.as_ref())
 }
 
-/// How a container ended last. `Error` and `Completed` say less than the exit code.
+/// How a container ended last. The reasons `Error` and `Completed` are left out: they say less than the exit code.
 fn last_ended(name: &str, ended: &ContainerStateTerminated) -> String {
     let ContainerStateTerminated { exit_code, signal, reason, message, .. } = ended;
     let exit = match signal.filter(|signal| *signal != 0) {

@@ -34,7 +34,7 @@ pub struct Slot {
     /// may describe an object that is gone by then, and no event would tell of that again.
     #[serde(default)]
     pub deletion_heard: bool,
-    /// Whether the live object replaces the known one also at the same resourceVersion: resourceVersions went back and
+    /// Whether an object that is seen replaces the known one even at the same resourceVersion: resourceVersions went back and
     /// are used again, or the content was dropped and is needed once more.
     #[serde(default)]
     pub doubtful: bool,
@@ -50,12 +50,12 @@ pub struct Slot {
     /// Whether somebody else changed the pod template since the last pass that found nothing to do. The status tells who.
     #[serde(default)]
     pub template_changed: bool,
-    /// [`Self::template_changed`] when the last request about this child left. What changes the template until its answer may be
-    /// the request.
+    /// The value of [`Self::template_changed`] when the last request about this child left. A change between then and the answer
+    /// may be made by the request itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     template_changed_before: bool,
-    /// [`Live::template_content_hash`] of before that change: of what a write of ours puts back as a whole there is nothing to
-    /// tell. Boxed, because at rest there is none.
+    /// [`Live::template_content_hash`] from before that change. If a write of ours restores exactly that template, there is
+    /// nothing to tell. Boxed, because at rest there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     template_before: Option<Box<u64>>,
     /// Why the last write failed.
@@ -182,8 +182,8 @@ impl Slot {
         self.template_changed_before = self.template_changed;
     }
 
-    /// Called when a request about this child was answered with an object: if that may be gone by now, it is read once
-    /// more.
+    /// Called when a request about this child was answered with an object: if the object may be gone by now, it is read
+    /// again.
     pub fn read_if_deleted_meanwhile(&mut self) {
         self.must_read |= self.deletion_heard && self.live.is_some();
     }
@@ -272,12 +272,12 @@ impl Slot {
         }
     }
 
-    /// Called when nothing is left to tell of who changed the pod template.
+    /// Called when there is nothing left to tell about a change of the pod template by others.
     pub fn forget_template_change(&mut self) {
         (self.template_changed, self.template_before) = (false, None);
     }
 
-    /// Called when another operator may have led: of what was written meanwhile its status tells.
+    /// Called when another operator may have led. The status tells what that one wrote.
     pub fn recall(&mut self) {
         (self.altered, self.repairs) = (None, RepairLimiter::default());
         self.forget_template_change();

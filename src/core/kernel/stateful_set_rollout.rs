@@ -1,19 +1,19 @@
 //! How the rollout of a StatefulSet goes on: which of its pods may be replaced, as a [`Partition`]. Pure; asked by the pass,
 //! and rendered into the StatefulSet.
 //!
-//! Kubernetes replaces the pods whose number is not below the partition, from the last one on. So the operator decides when
-//! each pod goes. At rest the partition is [`HELD`]: whoever else changes the template replaces no pod, and what of it stays
-//! comes with the next rollout. The apply that brings a new template lowers the partition to the last pod or, while another
-//! one is away, to one above it, which replaces none yet: two would be away at once. Each time when all pods are available,
-//! and the new one is warm where that is asked for ([`super::warmth`]), it goes down by one. Once all pods are new it is [`HELD`]
-//! again. That all were seen so is remembered ([`Live::has_rolled_out`]): the numbers of one moment do not tell a pod that is
-//! away from one of another template.
+//! Kubernetes replaces the pods whose number is not below the partition, from the last one on. So the operator decides when each
+//! pod goes. At rest the partition is [`HELD`]: a change of the template by somebody else then replaces no pod, and what stays of
+//! it reaches the pods with the next rollout. The apply that brings a new template lowers the partition to the last pod. While
+//! another pod is away, it lowers the partition only to one above the last pod, which replaces none yet: otherwise two would be
+//! away at once. Each time when all pods are available, and the new one is warm where that is asked for ([`super::warmth`]), the
+//! partition goes down by one. Once all pods are new it is [`HELD`] again. That all pods were new once is remembered
+//! ([`Live::has_rolled_out`]): the numbers of one moment do not tell a pod that is away from a pod of another template.
 //!
-//! While pods are being replaced it never goes up: a pod below the partition that dies comes back with the old template.
-//! It goes down by more than one for pods that were given up ([`Readiness::is_given_up_at`]): a pod that cannot become ready
-//! under the old template, or be made, has to get the new one, wherever it stands. Those above it are then replaced one at a
-//! time, but without the wait for warmth. Where no pod may hold keys all are replaced. While no pod may be replaced, for want
-//! of a Secret or of the policy that guards them, the plan leaves the partition where it is, whatever is said here.
+//! While pods are being replaced the partition never goes up: a pod below it that dies comes back with the old template.
+//! The partition goes down by more than one for pods that were given up ([`Readiness::is_given_up_at`]): a pod that cannot become
+//! ready with the old template, or cannot be made, has to get the new one, whatever its number is. The pods above it are then
+//! replaced one at a time, but without the wait for warmth. Where no pod may hold keys all are replaced. While no pod may be
+//! replaced, because a Secret or the policy that guards the pods is missing, the plan leaves the partition where it is.
 
 use super::desired::partition::{HELD, Partition};
 use super::event::{SeenRevisions, SeenRollout};
@@ -47,8 +47,8 @@ pub fn partition(
     // At rest (partition HELD) only our apply starts a rollout. A different template is somebody else's. If somebody else set
     // the partition, the stopped rollout continues.
     let at_rest = at == HELD && !live.partition_is_foreign;
-    // The partition of a rollout that is over says nothing: from 0 Kubernetes would replace all pods by itself. A pod that is
-    // away since then comes back with the template that all have.
+    // After a rollout the partition is not left where the rollout ended: at 0, Kubernetes would replace all pods by itself. A pod
+    // that is away since then comes back with the template that all have.
     Partition {
         of_kept_pods: if at_rest || live.has_rolled_out { HELD } else { at.min(step) },
         of_new_template: if live.has_rolled_out { first_step } else { at.min(first_step) },
@@ -71,8 +71,8 @@ pub fn replaced_last(live: &Live) -> Option<i32> {
     (is_rolling(seen) && at > 0 && at < asked && is_there(seen, at, asked)).then_some(at)
 }
 
-/// The pod that was replaced last and lost no keys as far as is known, where some pod does not serve or the numbers are
-/// older than the last write.
+/// The pod that was replaced last, where some pod does not serve or the numbers are older than the last write. `None` if that pod
+/// has lost its keys.
 #[must_use]
 pub fn interrupted_at(live: &Live, unready: &[UnreadyPod<'_>]) -> Option<i32> {
     let at = live.partition.filter(|at| 0 < *at && *at < live.asked())?;
@@ -98,7 +98,7 @@ pub fn is_yet_to_begin(live: &Live, expected: i32) -> bool {
     !live.has_rolled_out && at.is_some_and(|at| at >= live.asked().min(expected))
 }
 
-/// The numbers of a StatefulSet, unless they are of before the last write.
+/// The numbers in the status of a StatefulSet; `None` where they are older than its last write.
 fn observed(live: &Live) -> Option<&SeenRollout> {
     live.rollout.as_deref().filter(|seen| seen.observed_generation >= live.generation)
 }
@@ -117,7 +117,7 @@ pub struct UnreadyPod<'a> {
 }
 
 impl UnreadyPod<'_> {
-    /// Whether it was made from another template than the StatefulSet has, or would be.
+    /// Whether it was made from another template than the StatefulSet has. `true` also of a pod that is missing.
     #[must_use]
     pub fn is_older(&self, seen: &SeenRollout) -> bool {
         let update = seen.revisions.as_ref().map(|revisions| revisions.update.as_str());
@@ -127,7 +127,7 @@ impl UnreadyPod<'_> {
 
 /// Whether no pod has keys to lose. The only pod that serves may miss one probe, and still has its keys.
 fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>], asked: i32) -> bool {
-    // Those that are too many are there for a moment longer than the status counts them, and go anyway.
+    // Pods that are too many exist for a moment longer than the status counts them, and go anyway.
     let is_there = |pod: &UnreadyPod<'_>| pod.number < asked && pod.revision.is_some();
     let is_empty = |pod: &&UnreadyPod<'_>| is_there(pod) && !pod.may_hold_keys;
     let empty = unready.iter().filter(is_empty).count();
@@ -147,7 +147,7 @@ fn last_of(pods: i32) -> i32 {
 }
 
 /// Where the partition of a new template begins, for so many pods: at the last one, or above it while another one is away. A
-/// last one that goes anyway, or has no keys to lose, gets the new template whoever else is away.
+/// last one that goes anyway, or is away and has no keys, gets the new template even if others are away.
 fn begin(pods: i32, unready: &[UnreadyPod<'_>], away: &[i32]) -> i32 {
     let last = last_of(pods);
     let holds_keys = unready.iter().any(|pod| pod.number == last && pod.may_hold_keys);

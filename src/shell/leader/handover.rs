@@ -25,9 +25,9 @@ pub struct Handover {
 /// What to do once leadership is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandoverStep {
-    /// Lead at once: no list of the resources is complete yet. One that is on its way may have been asked for before. But the
-    /// lists of children are asked for after it, while its watch tells what came since; and to ask anew would make every start
-    /// with an election list all resources twice.
+    /// Lead at once: no list of the resources is complete yet. A list that is on its way may have been requested before this
+    /// process won the Lease. That does no harm: the lists of children are requested after it, and meanwhile the watch shows
+    /// newer edits. A relist would make every start with an election list all resources twice.
     Lead,
     /// List the resources again, for the n-th time, and lead when [`Handover::observe`] says so.
     Relist(u64),

@@ -168,7 +168,7 @@ impl Metrics {
         self.api_request_duration.with_label_values(&[verb.label()]).observe(taken.as_secs_f64());
     }
 
-    /// Records whether this process leads. What it showed of resources is of then: who leads again tells of each anew.
+    /// Records whether this process leads. Metrics from an earlier lead are dropped; the next lead reports each resource again.
     pub fn leading(&self, leading: bool) {
         self.leader.set(i64::from(leading));
         if !leading {

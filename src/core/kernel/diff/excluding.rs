@@ -1,7 +1,7 @@
-//! Finds fields of somebody else that exclude ours: of some fields the API server takes one only. Pure.
+//! Finds fields of others that exclude ours: the API server refuses an object that has both. Pure.
 //!
-//! Somebody writes `maxUnavailable` for our `minAvailable`, or gives our probe another way to ask. An apply cannot remove what it
-//! does not own, and with ours beside theirs the API server refuses it.
+//! Somebody writes `maxUnavailable` where we set `minAvailable`, or gives our probe another handler. An apply cannot remove what
+//! it does not own, and the API server refuses our field beside theirs.
 
 use json_patch::jsonptr::PointerBuf;
 use serde_json::{Map, Value};
@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use crate::api::quantity::Quantity;
 use crate::kernel::object::ChildKind;
 
-/// The places in `live` without which an apply of `desired` is not refused for them. `owned` is what our entry in managedFields
-/// lists: an apply removes that by itself.
+/// Paths in `live` that make the API server refuse an apply of `desired`. `owned`: what our entry in managedFields lists. An
+/// apply removes that by itself, so it is no such path.
 #[must_use]
 pub fn excluding(kind: ChildKind, desired: &Value, live: &Value, owned: Option<&Value>) -> Vec<PointerBuf> {
     let object = Part { place: PointerBuf::new(), ours: desired, theirs: live, owned };
@@ -70,20 +70,20 @@ impl<'a> Part<'a> {
         both.collect()
     }
 
-    /// Whether a field is somebody else's alone.
+    /// Whether only others set a field.
     fn is_theirs(&self, field: &str) -> bool {
         let owned = self.owned.is_some_and(|owned| owned.get(format!("f:{field}")).is_some());
         self.theirs.get(field).is_some() && self.ours.get(field).is_none() && !owned
     }
 
-    /// The fields that are somebody else's alone and exclude ours.
+    /// The fields that only others set and that exclude ours.
     fn theirs_where(&self, excludes: impl Fn(&str) -> bool) -> Vec<PointerBuf> {
         let names = self.theirs.as_object().into_iter().flat_map(Map::keys);
         let excluding = names.filter(|name| self.is_theirs(name) && excludes(name));
         excluding.map(|name| self.place.with_trailing_token(name.as_str())).collect()
     }
 
-    /// Those of these fields that are somebody else's, where another one of them is ours.
+    /// Those of these fields that only others set, if we set another one of them.
     fn others(&self, fields: &[&str]) -> Vec<PointerBuf> {
         let others = fields.iter().filter(|field| self.is_theirs(field));
         let others = others.map(|field| self.place.with_trailing_token(*field));
@@ -91,12 +91,12 @@ impl<'a> Part<'a> {
         others.filter(|_| one_is_ours).collect()
     }
 
-    /// The part itself where such a field is in it: without any of them it would not be valid.
+    /// The path of the part itself, if [`Self::others`] finds a field in it: a part with none of these fields is not valid.
     fn with_others(&self, fields: &[&str]) -> Option<PointerBuf> {
         (!self.others(fields).is_empty()).then(|| self.place.clone())
     }
 
-    /// The amounts of a container in this field of its resources; either side may have none.
+    /// The `requests` or the `limits` of a container; either side may have none.
     fn amounts(&self, field: &str) -> Self {
         let names = ["resources", field];
         let below = |value: &'a Value| value.get(names[0]).and_then(|it| it.get(names[1]));
@@ -109,7 +109,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// That the container may do everything, where ours says that it may not become more than it is.
+    /// The path of their `privileged: true`, if we set `allowPrivilegeEscalation: false`.
     fn privileged(&self) -> Option<PointerBuf> {
         let context = self.at(&["securityContext"])?;
         let is = |of: &Value, field: &str, value: bool| of.get(field).and_then(Value::as_bool) == Some(value);
@@ -119,8 +119,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What a container may use at most where ours asks for more, and what it asks for where ours allows less: no API server takes
-/// such a pair.
+/// Their limits that are below our requests, and their requests that are above our limits: the API server refuses such a pair.
 fn amounts(container: &Part<'_>) -> Vec<PointerBuf> {
     let [requests, limits] = ["requests", "limits"].map(|field| container.amounts(field));
     let amount = |of: &Value, name: &str| Quantity::parse(of.get(name)?.as_str()?);
@@ -132,9 +131,9 @@ fn amounts(container: &Part<'_>) -> Vec<PointerBuf> {
     found
 }
 
-/// The ways of a probe to ask, and those of a hook.
+/// The handlers of a probe or a hook, of which it takes one.
 const HANDLERS: &[&str] = &["exec", "grpc", "httpGet", "sleep", "tcpSocket"];
-/// A type that needs no profile, and one.
+/// The fields of a seccomp profile: only the type `Localhost` goes with `localhostProfile`.
 const SECCOMP: &[&str] = &["localhostProfile", "type"];
 
 fn of_pod(pod: &Part<'_>) -> Vec<PointerBuf> {

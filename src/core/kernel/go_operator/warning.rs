@@ -1,4 +1,5 @@
-//! The warning about a cache whose pods the Go operator started. Pure; called by the pass when it writes a status.
+//! The warning about a cache whose pods still run the Go operator's pod template. Pure; called by the pass when it writes a
+//! status.
 
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::desired::Revision;
@@ -12,7 +13,7 @@ pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus, spec: &Validated)
     (is_theirs(new) && !is_theirs(old)).then(|| of_spec(spec)).flatten()
 }
 
-/// What a cache lacks whose pods the Go operator started: template revision 0. `None` where that is nothing.
+/// What a cache lacks while its pods run the Go operator's pod template, revision 0. `None` if it lacks nothing.
 fn of_spec(spec: &Validated) -> Option<KubeEvent> {
     let tls = spec.security.tls.as_ref();
     let certificates = tls.filter(|tls| tls.client_certificates);
@@ -26,8 +27,8 @@ fn of_spec(spec: &Validated) -> Option<KubeEvent> {
     .flatten()
     .collect();
     let message = format!(
-        "The pods run as the operator before this one started them (template revision 0): {}. The next change that \
-         replaces the pods mends that; to have it now, set the annotation memcached.c5c3.io/restart-trigger",
+        "The pods still run the Go operator's pod template (template revision 0): {}. The next change that replaces \
+         the pods mends that; to have it now, set the annotation memcached.c5c3.io/restart-trigger",
         lacks.join("; ")
     );
     (!lacks.is_empty()).then(|| warning("OldTemplate", "ChangeOver", message))

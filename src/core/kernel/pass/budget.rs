@@ -22,7 +22,7 @@ use crate::kernel::status::rollout_progress::is_rolled_out;
 /// Whether a resource changes to the newest templates though its intent is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AdoptionState {
-    /// No: it has them, or the settings or its spec keep it from that, or something else is to be done first.
+    /// No: it has them, or the settings or its spec forbid it, or something else is to be done first.
     No,
     /// Nothing keeps it from that but its turn.
     Waits,
@@ -33,7 +33,7 @@ enum AdoptionState {
 }
 
 impl AdoptionState {
-    /// Whether a plan by the newest revision is needed.
+    /// Whether a plan with the newest revision is needed.
     const fn has_turn(self) -> bool {
         matches!(self, Self::Begins | Self::GoesOn)
     }
@@ -48,7 +48,7 @@ pub struct BudgetedPlan<'a> {
 }
 
 impl BudgetedPlan<'_> {
-    /// The turn that is remembered, by the status that was computed. Where a child is read or written, only the answer tells
+    /// The turn that is remembered, given the status that was computed. Where a child is read or written, only the answer shows
     /// whether the rollout stalls.
     #[must_use]
     pub fn turn_state_by(&self, status: &MemcachedStatus) -> TurnState {
@@ -66,7 +66,7 @@ pub fn turn_without_writes(view: &View<'_>) -> TurnState {
     view.world.rollout_budget.turn_state(&view.resource.seen.key, None, done)
 }
 
-/// Whether the resource adopts the newest templates; `present` is its plan by the revision of the live template.
+/// Whether the resource adopts the newest templates. `present`: its plan with the revision of the live template.
 fn adoption(
     view: &View<'_>,
     spec: &Validated,
@@ -149,10 +149,11 @@ fn by_turn<'a>(
         let is_held = named_pods_stay && plan.replacement == Replacement::Held;
         let is_refused = (named_pods_stay || view.pods_are_back()) && backs_off(plan);
         let is_unrecorded = view.pods_are_back() && view.may_not_record_turn();
-        // Of a StatefulSet that may not be seen no further pod goes.
+        // A StatefulSet that may not be listed loses no further pod.
         is_held || is_refused || is_unrecorded || is_out_of_sight(plan)
     };
-    // It has its turn still, and others got theirs while it was out of sight: should its pods not roll yet, they must not begin.
+    // The resource still has its turn, but others got turns while it was out of sight. If its pods do not roll yet, they must not
+    // begin before the answer is known.
     let has_free_turn = view.world.rollout_budget.has_free_turn(&view.resource.seen.key);
     let unanswered = view.unanswered().filter(|_| reason.is_some() && !has_free_turn);
     let waits_for_answer = |mut plan: Plan<'a>| {
@@ -193,7 +194,7 @@ fn turn_of(
     let all_back = view.pods_are_back() || (present.desired.is_paused() && view.named_pods_stay());
     let done = all_back && !backs_off(now) && !is_out_of_sight(now);
     let turn_state = rollout_budget.turn_state(key, reason, done);
-    // The turn may have been idle, or another operator's: whoever got one meanwhile goes on first.
+    // The turn may have been idle, or from another operator. Resources that got a turn meanwhile go first.
     let goes_on = present.lets_pods_go(view) || (reason.is_some() && view.named_pods_stay());
     match goes_on && !rollout_budget.has_free_turn(key) {
         true => turn_state.suspended(reason),
@@ -201,8 +202,9 @@ fn turn_of(
     }
 }
 
-/// The plan without what would replace pods. A workload that is as it is to be until their turn waits for that. Where a turn is
-/// suspended, the next pod does not go with the template of before either; what an edit began goes on.
+/// The plan without what would replace pods: the workload waits for its turn. So does a workload that already matches the plan
+/// with the Secrets that its pods have. While a turn is suspended, no further pod is replaced, whatever template it would get.
+/// A rollout that an edit began goes on where no turn is on record.
 fn waiting<'a>(
     view: &View<'a>,
     mounted_secrets: &MountedSecrets,
@@ -240,7 +242,7 @@ fn workload_action<'a>(plan: &'a Plan<'_>) -> Option<&'a Action> {
 }
 
 impl View<'_> {
-    /// Whether a rollout of the StatefulSet's pods stays where it is while nobody writes: Kubernetes goes no further by itself.
+    /// Whether a rollout of the StatefulSet is between two pods: Kubernetes replaces no further pod until somebody writes.
     /// `false` while it is unknown whether the last write was stored: then the next pod may be on its way.
     fn named_pods_stay(&self) -> bool {
         let slot = self.resource.slot(ChildKind::StatefulSet);
@@ -257,13 +259,13 @@ impl View<'_> {
         !is_open && self.our_workload().is_none_or(is_rolled_out)
     }
 
-    /// Whether no turn is on record, and none may be put there for now: no pod goes by it. `false` while it is unknown which
-    /// status is stored.
+    /// Whether no turn is on record, and none can be recorded now, because the status may not be written yet. Without a record no
+    /// pod is replaced. `false` while it is unknown which status is stored.
     fn may_not_record_turn(&self) -> bool {
         self.status_backs_off() && self.knows_status() && !self.records_turn()
     }
 
-    /// Why it is unknown whether the last write of the workload was stored, until it may be sent again.
+    /// The failure that leaves unknown whether the last write of the workload was stored. `None` once it may be sent again.
     fn unanswered(&self) -> Option<&Failure> {
         let backoff = self.resource.slot(self.resource.workload()).backoff.as_deref()?;
         let waits = backoff.retry_at.is_some_and(|at| self.now < at);

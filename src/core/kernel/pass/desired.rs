@@ -77,7 +77,7 @@ impl<'a> DesiredChildren<'a> {
         self.live.as_ref().is_some_and(|live| live.serves(&self.intent, &self.rendered_hashes.template_hash))
     }
 
-    /// Whether this is not what is wanted in the end: the pods keep their template until they have their turn.
+    /// Whether the pods only keep their template until they have their turn: what is wanted in the end is another one.
     #[must_use]
     pub fn is_until_turn(&self) -> bool {
         self.until == Until::Turn
@@ -168,8 +168,7 @@ impl<'a> DesiredChildren<'a> {
         desired.body(kind).unwrap_or(&Value::Null)
     }
 
-    /// Whether a pod of this StatefulSet may be replaced that its partition keeps until now, with the template that the
-    /// StatefulSet has.
+    /// Whether the partition goes down while the StatefulSet keeps its template: Kubernetes then replaces one more pod.
     #[must_use]
     pub fn lets_pods_go(&self, live: &Live) -> bool {
         let is_lowered = live.partition.is_some_and(|at| self.intent.partition.of_kept_pods < at);
@@ -206,7 +205,7 @@ impl<'a> DesiredChildren<'a> {
         self.intent.replicas.is_none()
     }
 
-    /// The rendered hashes, where it was not known before.
+    /// The rendered hashes, if they were not known before.
     #[must_use]
     pub fn news(self) -> Option<RenderedHashes> {
         match self.rendered_hashes {
@@ -226,8 +225,8 @@ pub fn children<'a>(
     with_secrets(view, spec, mounted_secrets, mounted_secrets.hash.as_deref())
 }
 
-/// The children of this spec with the Secrets that the pods have, for as long as those have to wait for others: their number
-/// still follows the spec, and what somebody else changes is put back. `None` where not only Secrets changed, or not even these.
+/// The children of this spec with the Secrets that the pods have, for the time in which the pods wait for their turn: their
+/// number still follows the spec, and what somebody else changes is put back. `None` unless Secrets changed and nothing else did.
 #[must_use]
 pub fn children_meanwhile<'a>(
     view: &View<'a>,

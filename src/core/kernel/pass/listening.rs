@@ -1,4 +1,4 @@
-//! How the pods listen that there are now, so that clients are told a port that somebody serves. Pure; asked by the stages that
+//! How the present pods listen, so that clients are told a port that a pod serves. Pure; asked by the stages that
 //! render, and by the status.
 
 use super::view::View;
@@ -10,14 +10,14 @@ use crate::kernel::live::Live;
 use crate::kernel::stateful_set_rollout;
 
 impl View<'_> {
-    /// How the pods that serve listen, by the template of their workload; `None` without one. While a rollout goes on, some pods
-    /// have the template before that: clients are led to the new ones from its begin on, and it is those that become more. Before
-    /// that none has the template, and clients stay where they are.
+    /// How the pods that serve listen, by the template of their workload; `None` without a workload. During a rollout some pods
+    /// still have the template before it. Clients are told the port of the new pods as soon as one pod may have the new template,
+    /// because the new pods become more. Until then they are told the port of before.
     #[must_use]
     pub fn listening(&self, spec: &Validated) -> Option<Listening> {
         let live = self.serving_workload()?;
         let revision = self.template_revision().unwrap_or(Revision::UNRECORDED);
-        // A template of this spec without its port was changed by somebody, and is put back: that moves no client.
+        // Somebody changed the port in a template that was rendered from this spec. It is put back, so no client has to move.
         let of_spec = || live.is_rendered_from(spec);
         let wanted = spec.security.tls.is_some();
         let for_tls = if live.has_tls_port == wanted || of_spec() { wanted } else { live.has_tls_port };
@@ -28,7 +28,7 @@ impl View<'_> {
     /// Whether no pod has the template of this workload yet.
     #[must_use]
     pub fn is_yet_to_begin(&self, spec: &Validated, live: &Live) -> bool {
-        // Nobody puts the number of a former StatefulSet back.
+        // If somebody changes the number of pods of a former StatefulSet, that is not put back.
         let expected = match spec.workload {
             Workload::StatefulSet => self.replicas_expected(spec),
             Workload::Deployment => live.asked(),

@@ -40,15 +40,16 @@ pub struct Plan<'a> {
 /// Whether pods may be replaced now, whatever for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// New ones start.
+    /// New pods start.
     Allowed,
-    /// New ones would not start, or nobody would guard them.
+    /// New pods would not start, or no NetworkPolicy would guard them.
     Held,
 }
 
 impl Replacement {
-    /// Whatever a new pod is made for, it mounts the Secrets as they are now, and the policy that the spec asks for has to
-    /// guard it. While a Secret is missing, those that do not serve may go. `guarded`: no NetworkPolicy is about to be made.
+    /// Every new pod mounts the Secrets as they are now, whatever it is made for, and the policy that the spec asks for has to
+    /// guard it. While a Secret is missing, pods may be replaced only if none serves. `guarded`: no NetworkPolicy is about to be
+    /// made.
     fn new(view: &View<'_>, mounted_secrets: &MountedSecrets, guarded: bool) -> Self {
         let waits_for_secret = !mounted_secrets.missing.is_empty() && view.serves();
         match guarded && mounted_secrets.invalid.is_empty() && !waits_for_secret {
@@ -58,7 +59,7 @@ impl Replacement {
     }
 }
 
-/// Decides about every child. A partition that lets a pod of a StatefulSet go is a replacement, whatever its cause.
+/// Decides about every child. While no pod may be replaced, the partition of a StatefulSet lets no further pod go, whatever for.
 #[must_use]
 pub fn plan<'a>(view: &View<'a>, mounted_secrets: &MountedSecrets, desired: DesiredChildren<'a>) -> Plan<'a> {
     let plan = decided(view, mounted_secrets, desired);
@@ -69,7 +70,8 @@ pub fn plan<'a>(view: &View<'a>, mounted_secrets: &MountedSecrets, desired: Desi
 }
 
 impl<'a> Plan<'a> {
-    /// Whether it lets a pod of the StatefulSet go that has to stay until now, and has the template of before.
+    /// Whether the plan lowers the partition of the StatefulSet and leaves its template, so that Kubernetes replaces one more
+    /// pod.
     #[must_use]
     pub fn lets_pods_go(&self, view: &View<'_>) -> bool {
         let writes = |it: &Planned| it.kind == ChildKind::StatefulSet && it.action.writes();
@@ -77,7 +79,7 @@ impl<'a> Plan<'a> {
         live.is_some_and(|live| self.desired.lets_pods_go(live))
     }
 
-    /// The plan by which no further pod of the StatefulSet goes. All else goes on, such as a change of scale.
+    /// The plan made again so that no further pod of the StatefulSet goes. All else goes on, such as a change of scale.
     #[must_use]
     pub fn keeping_pods(self, view: &View<'a>, mounted_secrets: &MountedSecrets) -> Self {
         let plan = decided(view, mounted_secrets, self.desired.keeping_pods(view));
@@ -115,10 +117,10 @@ fn decided<'a>(view: &View<'_>, mounted_secrets: &MountedSecrets, desired: Desir
 /// Whether a write of the workload has to wait. `guarded`: no NetworkPolicy that the spec asks for is about to be made.
 fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action, guarded: bool) -> bool {
     let makes_pods = matches!(action, Action::Create { .. }) || action.cause().is_some();
-    // Whatever a new pod is made for, it mounts the Secrets as they are now.
+    // Every new pod mounts the Secrets as they are now, whatever it is made for.
     let unfit = !guarded || !mounted_secrets.invalid.is_empty();
-    // A change by somebody else is put back all the same: the pods of the template before it then stay. Where all pods of a
-    // StatefulSet have the changed one, to put it back lets one go.
+    // A change by somebody else is put back all the same: the pods that still have our template then stay. If all pods of a
+    // StatefulSet have the changed template already, putting it back replaces a pod.
     let lets_go = |live: &Live| live.has_rolled_out && live.partition.is_some_and(|at| at != HELD);
     let lets_go = view.our_workload().is_some_and(lets_go);
     let replaces_pods = action.cause().is_some_and(|cause| cause != RolloutCause::Drift || lets_go);
@@ -211,8 +213,9 @@ impl View<'_> {
         ours.is_some_and(|live| finds_no_room || is_rolled_out(live))
     }
 
-    /// Whether the old pods keep a new one from every node by a spread. All of them go at once, and a spread may well leave room
-    /// beside them, as one over zones: the scheduler has to have said that it does not.
+    /// Whether a topology spread keeps the new pods off every node while the old pods are there. All old pods would go at once,
+    /// and a spread may well leave room beside them, as one over zones does. So the scheduler has to have said that it leaves
+    /// none.
     fn is_kept_off_by_spread(&self, spec: &Validated) -> bool {
         let mut problems = self.world.problems_of_pods(&self.resource.seen.key, self.resource.workload());
         scheduling::needs_room_of_its_own(spec) && problems.any(pod_problem::is_by_spread)
@@ -264,8 +267,9 @@ fn repair(slot: &Slot, live: &Live, compared: &Compared, cause: Option<RolloutCa
     }
 }
 
-/// What has to go before an apply is sent: items for which the API server would refuse it, and fields of somebody else for which
-/// it may have refused this very apply. Where a webhook writes such a field in the place of ours, it refuses nothing.
+/// What has to go before an apply is sent: items for which the API server would refuse the apply, and fields of others for which
+/// it may have refused this very apply. The fields are removed only after such a refusal: where a webhook writes one in the place
+/// of ours, the API server takes the apply.
 fn removals(slot: &Slot, hash: BodyHash, differences: &Differences) -> Option<Vec<PatchOperation>> {
     let is_refusal = |it: &Backoff| it.failure.category == Category::Invalid && it.sent.body == Some(hash);
     let was_refused = slot.backoff.as_deref().is_some_and(is_refusal);

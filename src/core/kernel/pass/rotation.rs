@@ -1,8 +1,8 @@
-//! How far the pods of a cache are that take changed Secrets in place, and what is to be asked of their agents. Pure; called by
-//! the pass for the status, and for what is left where nothing else is to be sent.
+//! How far the pods of a cache have taken changed Secrets in place, and what to ask their agents. Pure; called by the pass for
+//! the status and, where no request is to be sent, for the questions.
 //!
-//! The agents are asked only for what the stored status says is under way: what another leader finds there is what was asked
-//! for. A paused resource is asked for, too: pods take what the kubelet brings, whatever is paused.
+//! The agents are asked only about the content that the stored status names as wanted, so that another leader asks about the
+//! same. The agents of a paused resource are asked too: its pods take the files that the kubelet brings all the same.
 
 use jiff::Timestamp;
 
@@ -86,7 +86,7 @@ pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecret
 }
 
 impl View<'_> {
-    /// Whether the workload says that this content is wanted. Where pods take it in place, its template does not tell.
+    /// Whether the workload names this content as wanted. The pod template does not, where pods take Secrets in place.
     #[must_use]
     pub fn workload_says(&self, hash: Option<&str>) -> bool {
         let live = self.resource.live(self.resource.workload());

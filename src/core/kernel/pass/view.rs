@@ -51,7 +51,7 @@ impl<'a> View<'a> {
         self.ours(self.former_kind())
     }
 
-    /// How many pods of that are ready; `None` once it is gone.
+    /// How many pods of the former workload are ready; `None` once it is gone.
     #[must_use]
     pub fn former_ready(&self) -> Option<i32> {
         self.former_workload().map(|live| live.rollout.as_ref().map_or(0, |it| it.ready))
@@ -64,7 +64,7 @@ impl<'a> View<'a> {
         self.former_workload().or_else(|| self.our_workload())
     }
 
-    /// The kind that runs no pods of this resource, or those of before.
+    /// The kind of workload that the spec does not ask for. A workload of this kind may still run pods from before an edit.
     #[must_use]
     pub fn former_kind(&self) -> ChildKind {
         match self.resource.workload() {
@@ -73,8 +73,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether another workload is to be made and no edit asked for it. It may have to wait for its turn, and until then all
-    /// that depends on the workload stays as it is.
+    /// Whether another workload is to be made although no edit asked for it. The new workload may have to wait for its turn.
+    /// Until then all that depends on the workload stays as it is.
     #[must_use]
     pub fn keeps_former(&self) -> bool {
         self.our_workload().is_none() && self.former_workload().is_some() && !self.is_announced()
@@ -131,9 +131,8 @@ impl<'a> View<'a> {
         live.template.as_deref().map(Cow::Borrowed).or_else(recognised)
     }
 
-    /// The rules of the template that the pods which serve have, as far as is known: by the annotations of their workload or,
-    /// where somebody took them away, as the status has it from before. `None` without a workload, and for a Deployment that
-    /// the Go operator left.
+    /// The revision of the template of the pods that serve, as far as is known: from the annotations of their workload or, if
+    /// somebody removed these, from the status. `None` without a workload, and for a Deployment that the Go operator left.
     #[must_use]
     pub fn template_revision(&self) -> Option<Revision> {
         let live = self.serving_workload()?;
@@ -141,9 +140,9 @@ impl<'a> View<'a> {
         said.or(self.resource.seen.status.template_revision.map(Revision))
     }
 
-    /// The wait for the pod of the StatefulSet that was replaced last. It stays when it is over, until the next pod goes:
-    /// otherwise a next pod that may not go for another reason would begin it again and again. It stays also while some pod
-    /// does not serve.
+    /// The wait for the pod of the StatefulSet that was replaced last to become warm. The wait stays here after it is over, until
+    /// the next pod is replaced: otherwise it would begin again and again while something else keeps the next pod. It also stays
+    /// while some pod does not serve.
     #[must_use]
     pub fn warmth_wait(&self, spec: &Validated) -> Option<Wait> {
         let warmth = spec.rollout.warmth.filter(|_| !spec.paused)?;
@@ -180,7 +179,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Pods of the StatefulSet that are missing for so long that nobody makes them: they are refused.
+    /// Pods of the StatefulSet that have been missing for so long that they count as refused: by a quota or an admission policy.
     pub fn refused_pods(&self) -> impl Iterator<Item = UnreadyPod<'a>> + use<'a> {
         let counts_fewer = |live: &Live| live.rollout.as_ref().is_some_and(|it| it.replicas < live.asked());
         let (lacks_any, now) = (self.our_workload().is_some_and(counts_fewer), self.now);
@@ -237,9 +236,9 @@ impl<'a> View<'a> {
         unready.chain(self.missing_pods().map(|(_, at)| at))
     }
 
-    /// The numbers of pods of the StatefulSet that are away, or about to be, as by a drain of their node. Their set may not tell
-    /// of that yet: it counts a pod as ready until that ends, and its status comes later than the end. Who is missing for long is
-    /// none that just ended.
+    /// The numbers of pods of the StatefulSet that are away or about to be, as when their node is drained. The status of the
+    /// StatefulSet may not show that yet: it counts a pod as ready until the pod ends, and changes a moment later. A pod that has
+    /// been missing for so long that it is given up does not count.
     pub fn pods_away(&self) -> impl Iterator<Item = i32> + use<'a> {
         let (world, key, now) = (self.world, &self.resource.seen.key, self.now);
         let asked = self.our_workload().map_or(0, Live::asked);
@@ -248,7 +247,7 @@ impl<'a> View<'a> {
         world.terminating_pods_of(key).chain(unready).chain(missing)
     }
 
-    /// Whether any is.
+    /// Whether any pod of the StatefulSet is away, or about to be.
     #[must_use]
     pub fn lacks_pods(&self) -> bool {
         self.pods_away().next().is_some()
@@ -262,7 +261,7 @@ impl<'a> View<'a> {
         status::template_generation(&seen.status, seen.generation).is_none_or(|last| seen.generation > last)
     }
 
-    /// What is tried with a write of the status.
+    /// Identifies a write of the status: the same one is not tried again during its backoff.
     #[must_use]
     pub fn attempt_at_status(&self) -> Attempt {
         let against = self.resource.seen.resource_version.to_string();

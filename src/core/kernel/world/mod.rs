@@ -64,13 +64,13 @@ struct UnavailableKind {
     age: Age,
 }
 
-/// How old it may be what is known of a kind that cannot be listed.
+/// How old the knowledge of a kind that cannot be listed may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Age {
-    /// As old as this process: nobody asks for the kind.
+    /// As old as this process: nobody asks for the kind again.
     #[default]
     Any,
-    /// The kind is asked for again and again.
+    /// Up to date: the kind is asked for again and again.
     OfNow,
 }
 
@@ -96,13 +96,14 @@ impl World {
             || self.is_all_known(&[Scope::All, Scope::Namespace(namespace.to_owned())])
     }
 
-    /// Whether every kind is known in one of these scopes. That is asked after each event: mostly one scope has them all.
+    /// Whether every kind is known in one of these scopes. This is asked after each event, so the quick answer comes first:
+    /// mostly one scope has all lists.
     fn is_all_known(&self, scopes: &[Scope]) -> bool {
         scopes.iter().any(|scope| self.lists.are_complete(scope))
             || Watched::ALL.iter().all(|kind| self.is_known(*kind, scopes))
     }
 
-    /// Whether a kind is known in one of these scopes.
+    /// Whether a kind was listed in one of these scopes, or is optional and known to be unavailable there.
     fn is_known(&self, kind: Watched, scopes: &[Scope]) -> bool {
         let unavailable = |it: &UnavailableKind| {
             !kind.is_required() && Watched::Child(it.kind) == kind && scopes.contains(&it.scope)
@@ -127,8 +128,8 @@ impl World {
         found.map(|it| &it.why)
     }
 
-    /// Whether it is known of now that a kind cannot be listed in a namespace. What was heard once may be over since: a status
-    /// that tells of it could lie.
+    /// Whether it is certain that a kind cannot be listed in a namespace now. What was heard earlier may have changed since, and
+    /// a status that repeats it could be untrue.
     #[must_use]
     pub fn is_unavailable_now(&self, kind: ChildKind, namespace: &str) -> bool {
         let found = self.unavailable.iter().find(|it| it.kind == kind && it.scope.includes(namespace));
@@ -162,8 +163,8 @@ impl World {
         concerned
     }
 
-    /// The API server has this version. Returns the resources that remember how another version changed an apply, or that another
-    /// version refused something for good.
+    /// The API server has this version. Returns the resources for which another version changed an apply, or refused something
+    /// for good.
     pub fn meet_server(&mut self, version: String) -> BTreeSet<Key> {
         if self.server_version.as_ref() == Some(&version) {
             return BTreeSet::new();
@@ -181,8 +182,9 @@ impl World {
         concerned
     }
 
-    /// Another replica may have written to the resources of a scope: their status says what counts of the past. What this process
-    /// remembers of its own decisions does not. The metrics of each are reported again.
+    /// Called when another replica may have written to the resources of a scope. Of what was decided earlier, only what each
+    /// status says counts from now on; what this process remembers of its own decisions does not. The metrics of each resource
+    /// are reported again.
     pub fn follow_status(&mut self, scope: &Scope) {
         for (key, resource) in self.resources.range_mut(scope.keys()) {
             (resource.reported, resource.agents, resource.figures) = (None, None, None);
@@ -194,7 +196,7 @@ impl World {
 
     /// A list is complete: objects that it lacks are deleted. Returns the affected resources.
     pub fn end_list(&mut self, kind: Watched, scope: &Scope, now: Timestamp) -> BTreeSet<Key> {
-        // Who wins the lead does not wait for such a scope.
+        // A new leader does not wait for a scope whose list is refused.
         let was_refused = kind == Watched::Memcached && self.lists.is_refused(kind, scope);
         let Some(listing) = self.lists.end(kind, scope) else { return BTreeSet::new() };
         let lacking = |(key, answered): (&Key, Moment)| listing.lacks(key).then(|| (key.clone(), answered));
@@ -378,7 +380,7 @@ impl World {
             self.left_behind.note(&seen);
             return None;
         };
-        // Which pods one lacks that a list is the first to show, the list of pods tells.
+        // If a list is the first to show a StatefulSet, the list of pods tells which pods it lacks.
         let is_known = authority == Authority::Watch || resource.live(ChildKind::StatefulSet).is_some();
         let expects = (seen.kind == ChildKind::StatefulSet && is_known)
             .then(|| (seen.key.clone(), resource.asked_pods()));

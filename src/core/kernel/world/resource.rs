@@ -62,8 +62,8 @@ pub struct Resource {
     /// The generation of the resource from which requests were made last; 0 before that.
     #[serde(default)]
     pub requested_generation: i64,
-    /// The spec of that generation, where an edit came since those requests were made: the workload has it, once a write under
-    /// way is answered.
+    /// The spec of that generation, kept if an edit comes after those requests were made: the workload has this spec once a write
+    /// that is under way is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_spec: Option<Box<MemcachedSpec>>,
     /// Hashes of its desired children.
@@ -72,8 +72,8 @@ pub struct Resource {
     /// The Secret hash that was computed last while this operator leads. [`crate::kernel::pass::mounted_secrets`] says
     /// when it counts.
     pub secret_hash: Option<Box<SecretHash>>,
-    /// The Secret hash that the pods carry, where what it was computed from was read in this run. The Kubernetes Event
-    /// about the next rollout names the keys that differ.
+    /// The Secret hash that the pods carry, if the Secrets behind it were read in this run. The Kubernetes Event about the next
+    /// rollout names the keys that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_secrets: Option<Box<SecretHash>>,
     /// What the agents of its pods said; `None` where nobody asked them.
@@ -100,7 +100,7 @@ pub struct Resource {
     #[serde(default)]
     pub may_be_unfinished: bool,
     /// Whether an edit of `workload` may have left the former workload, which stays until the pods that take its place are ready.
-    /// Whoever takes our label off it meanwhile hides it from every list.
+    /// If somebody removes our label from it meanwhile, no list shows it.
     #[serde(default)]
     pub former_may_stand: bool,
 }
@@ -137,7 +137,7 @@ impl Resource {
     pub fn recall(&mut self) {
         let (status, generation) = (&self.seen.status, self.seen.generation);
         let unfinished = match status.observed_generation {
-            // Before its first edit a resource asked for nothing that it does not ask for now.
+            // A resource that was never edited asks for the same children as at its start.
             NEVER_OBSERVED => generation > FIRST_GENERATION,
             observed => observed != generation,
         };
@@ -152,8 +152,8 @@ impl Resource {
         }
     }
 
-    /// Called when the user edited the spec or the restart trigger: keeps the spec that the workload has. That is the one of just
-    /// before, where it has reached the workload, as an answer or the status says: otherwise one that is kept already.
+    /// Called when the user edited the spec or the restart trigger. Keeps the spec that the workload has. That is the spec just
+    /// before this edit, if an answer or the status says that it reached the workload. Otherwise one that is kept already stays.
     pub(super) fn note_edit(&mut self, before: SeenResource) {
         let template = status::template_generation(&before.status, before.generation);
         let reached = self.workload_generation == before.generation || template == Some(before.generation);
@@ -181,8 +181,7 @@ impl Resource {
         }
     }
 
-    /// Called when the status follows another one. What pods said before a rotation or a wait began, or after it ended, says
-    /// nothing about the next.
+    /// Called when the status has changed. What pods answered about one rotation or wait says nothing about the next.
     pub(super) fn forget_answers_of_before(&mut self, before: &MemcachedStatus) {
         let wanted = |status: &MemcachedStatus| status.secret_rotation.as_ref()?.wanted_hash.clone();
         self.agents.take_if(|_| wanted(before) != wanted(&self.seen.status));
@@ -223,7 +222,7 @@ impl Resource {
         self.slot(kind).live.as_ref()
     }
 
-    /// How many pods its StatefulSet asks for, as far as they are told apart by name: anybody may set the number to millions.
+    /// How many pods its StatefulSet asks for, [`MAX_NAMED_PODS`] at most: anybody may set the number to millions.
     #[must_use]
     pub fn asked_pods(&self) -> i32 {
         self.live(ChildKind::StatefulSet).map_or(0, Live::asked).min(MAX_NAMED_PODS)
@@ -244,7 +243,7 @@ impl Resource {
         }
     }
 
-    /// Forgets what was refused for good: who refused it is another one by now. Returns whether there was something.
+    /// Forgets what was refused for good, because the API server has another version now. Returns whether there was anything.
     pub(super) fn forget_refusals(&mut self) -> bool {
         let is_for_good = |refused: &mut Box<Backoff>| refused.retry_at.is_none();
         let of_children = self.slots.values_mut().map(|slot| &mut slot.backoff);
