@@ -121,7 +121,7 @@ pub enum Step {
     Wait {
         /// What to say meanwhile.
         state: State,
-        /// The parts that memcached did not take as it was told to. It is told again.
+        /// The parts that memcached did not take as it was told to. It is told of them again.
         failed: BTreeSet<Part>,
     },
 }

@@ -64,7 +64,7 @@ fn cannot_be_scheduled(message: &str) -> String {
     format!("{UNSCHEDULED}{}", brief(&format!("{nodes}: {}", clauses.join(", "))))
 }
 
-/// An init container that ended well did its work.
+/// Why an init container does not run. One that ended with exit code 0 has done its work.
 fn of_init_container(container: &ContainerStatus) -> Option<String> {
     let ended = container.state.as_ref().and_then(|state| state.terminated.as_ref());
     if ended.is_some_and(|ended| ended.exit_code == 0) { None } else { of_container(container) }

@@ -258,8 +258,9 @@ pub const PART: usize = 64 * 1024;
 /// Room for the last lines of a part, so that it is not copied for them: those of one resource in one family.
 const SLACK: usize = 4 * 1024;
 
-/// Everything in Prometheus' text format, in parts: first what is not of single resources, then these. The whole would take
-/// megabytes in a large world, at each scrape. Between two parts nothing is locked, and nothing is kept but a name.
+/// Everything in Prometheus' text format, in parts: first the metrics that are not of single resources, then the others. The
+/// whole would take megabytes in a large world, at each scrape. Between two parts nothing is locked, and nothing is kept but a
+/// name.
 #[derive(Debug)]
 pub struct Page<M> {
     metrics: M,
@@ -268,7 +269,7 @@ pub struct Page<M> {
 }
 
 impl<M: Borrow<Metrics>> Page<M> {
-    /// The metrics as they are now and, of single resources, as they will be when their part is made.
+    /// The metrics as they are now; those of single resources as they are when their part is made.
     ///
     /// # Errors
     /// When the encoder refuses a metric, which would be a defect.

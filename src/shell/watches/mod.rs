@@ -121,7 +121,7 @@ where
             version::ask(api.clone().into_client(), health.sink.events.clone());
         }
         let Some(why) = follow(&api, &prune, &mut health).await else { return };
-        tracing::debug!(kind = health.kind.name(), why, "relisting");
+        tracing::debug!(kind = health.kind.name(), why, "relisting the kind");
         health.sink.metrics.watch_restarted(health.kind);
     }
 }

@@ -1,5 +1,5 @@
 //! The objects of one kind: a list, then a watch that goes on from it. Takes an [`Api`]; gives the events and errors of kube's
-//! watcher, and lists anew where one has to begin at the front. IO; [`super`] runs one at a time for each watch.
+//! watcher, and lists again where the watch cannot go on. IO; [`super`] runs one at a time for each watch.
 //!
 //! kube's own watcher parses a page as a whole. With pages small enough for that, ten thousand resources took hundreds of
 //! requests for each kind. Here the objects come off the body one by one ([`super::page`]), so that pages may be long.
@@ -29,8 +29,8 @@ const PAGE: u32 = 2_500;
 /// The shortest page. After one that was late or cut off the next has half as many objects: an API server, or a network, that is
 /// too slow for long pages would otherwise never bring a list to its end.
 const SHORTEST_PAGE: u32 = 250;
-/// A watch that ends sooner, and has brought nothing, has failed. What answers like that may do so for hours: begun anew at once,
-/// the watches of all kinds would ask it thousands of times a second.
+/// A watch that ends sooner, and has brought nothing, has failed. An API server may end watches like that for hours: if they were
+/// restarted at once, it would get thousands of requests a second.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// Lists the objects with this label and follows them, for ever.

@@ -140,7 +140,7 @@ impl<'a> View<'a> {
         said.or(self.resource.seen.status.template_revision.map(Revision))
     }
 
-    /// The wait for the pod of the StatefulSet that was replaced last to become warm. The wait stays here after it is over, until
+    /// The wait until the pod of the StatefulSet that was replaced last is warm. The wait stays here after it is over, until
     /// the next pod is replaced: otherwise it would begin again and again while something else keeps the next pod. It also stays
     /// while some pod does not serve.
     #[must_use]

@@ -36,7 +36,7 @@ pub struct World {
     /// The pods that do not run, with why, and those of a StatefulSet that are not ready, are being deleted or are missing.
     /// Of the others nothing is kept.
     noted_pods: BTreeMap<Key, NotedPod>,
-    /// Lists of pods that were complete before those of the StatefulSets: which pods they lack is not known yet.
+    /// Lists of pods that were complete before the lists of StatefulSets. Which pods they lack is known only after those.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     listed_pods: Vec<Listing>,
     /// Which resources may replace pods without an edit of the user.
@@ -57,7 +57,7 @@ pub struct World {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct UnavailableKind {
     kind: ChildKind,
-    /// Where.
+    /// Where it cannot be listed.
     scope: Scope,
     why: Unavailable,
     #[serde(default)]
@@ -75,7 +75,7 @@ pub enum Age {
 }
 
 impl World {
-    /// Nothing is known yet.
+    /// A world of which nothing is known yet.
     #[must_use]
     pub fn new(rollout_budget: RolloutBudget) -> Self {
         Self { rollout_budget, ..Self::default() }
@@ -294,8 +294,8 @@ impl World {
         self.store_resource(seen, authority)
     }
 
-    /// The answer to a write of the status showed a resource. A list that is under way and lacks the resource is right all
-    /// the same: nobody makes one with this uid again, so it was deleted after the write, and no later event would tell.
+    /// The answer to a write of the status showed a resource. A list that is under way and lacks the resource is right all the
+    /// same: no other resource ever gets this uid, so this one was deleted after the write. No later event would tell of that.
     pub fn see_answered_resource(&mut self, seen: SeenResource) {
         self.store_resource(seen, Authority::Watch);
     }
@@ -414,7 +414,7 @@ impl World {
             if slot.is_ahead_of(&seen) {
                 self.lists.go_back(Watched::Child(seen.kind), &seen.key);
             }
-            // A pass reads to see the whole object, and may have dropped it in the very version that is known.
+            // A pass reads a child to see the whole object. It may have dropped the object at the very version that is known.
             slot.doubtful |= !slot.is_open();
             slot.store_as_truth(seen);
         }
