@@ -121,7 +121,7 @@ pub struct MemcachedSpec {
     /// the servers. A change makes other pods, and the cache is empty.
     /// With StatefulSet the resource's name has at most 52 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = Workload::words(), "default" = Workload::default().word()))]
+    #[schemars(extend("enum" = workload::WORKLOADS, "default" = Workload::default().as_str()))]
     pub workload: Option<String>,
     /// Container image of memcached.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,12 +1,14 @@
 //! `spec.workload`: which kind of object runs the pods. Pure.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
-use strum::VariantArray;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::findings::Findings;
 
+/// Values of `workload`.
+pub(super) const WORKLOADS: &[&str] = Workload::VARIANTS;
 /// The value of `workload` that stands for [`Workload::StatefulSet`].
-pub const STATEFUL_SET: &str = Workload::StatefulSet.word();
+pub const STATEFUL_SET: &str = WORKLOADS[Workload::StatefulSet as usize];
 
 /// Characters of a resource's name at most that has a StatefulSet: each pod carries a label of that name, a hyphen and a
 /// hash of ten characters, and a label has at most 63.
@@ -19,8 +21,10 @@ pub const STATEFUL_SET_NAME: &str =
 /// writes must not decide how much memory that takes.
 pub const MAX_NAMED_PODS: i32 = 1_000;
 
-/// Which kind of object runs the pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
+/// Which kind of object runs the pods. A variant's name is the value of `workload` that asks for it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, VariantNames,
+)]
 pub enum Workload {
     /// Pods have no name of their own, and are found under the Service's name.
     #[default]
@@ -32,22 +36,14 @@ pub enum Workload {
 impl Workload {
     /// The value of `workload` that asks for it.
     #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::StatefulSet => "StatefulSet",
-        }
-    }
-
-    /// All values of `workload`.
-    pub(super) fn words() -> Vec<&'static str> {
-        Self::VARIANTS.iter().map(|it| it.word()).collect()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// What a spec asks for. The default where it names none, or a word that is not known.
     #[must_use]
     pub fn from_raw(raw: Option<&str>) -> Self {
-        Self::VARIANTS.iter().copied().find(|it| raw == Some(it.word())).unwrap_or_default()
+        raw.and_then(|raw| raw.parse().ok()).unwrap_or_default()
     }
 }
 
@@ -70,7 +66,7 @@ pub(in crate::api) fn name_rule() -> ValidationRule {
 
 /// Checks the kind, and the name of the resource that asks for it.
 pub(super) fn validate(findings: &mut Findings, name: &str, raw: Option<&str>) -> Workload {
-    let workload = Workload::from_raw(findings.word("spec.workload", raw, &Workload::words()));
+    let workload = Workload::from_raw(findings.word("spec.workload", raw, WORKLOADS));
     let fits = workload == Workload::Deployment || name.len() <= NAME_LENGTH;
     findings.check(fits, "spec.workload", || STATEFUL_SET_NAME.to_owned());
     workload
