@@ -15,7 +15,7 @@ use super::request::Changes;
 use super::rollout_cause::{ChangedSecret, RolloutCause, SecretChange};
 use super::rotation_record::in_words;
 use super::text::truncated;
-use super::world::FailingPod;
+use super::world::pods::FailingPod;
 use crate::api::condition::Condition;
 use crate::api::reason::{Meaning, Reason, Type};
 use crate::api::status::{AlteredFields, OtherFieldManager};

@@ -496,7 +496,6 @@ mod tests {
     use super::*;
     use crate::kernel::backoff::{Attempt, Backoff};
     use crate::kernel::failure::{Category, Failure};
-    use crate::kernel::object::ResourceVersion;
     use crate::kernel::seen;
 
     fn resource(version: &str) -> SeenResource {
