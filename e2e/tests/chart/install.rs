@@ -177,7 +177,9 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     let follow_tutorial = || -> Result<()> {
         let desk = folder.join("tutorial");
         fs::create_dir(&desk)?;
-        open(TUTORIAL)?.type_tutorial(&desk).context(TUTORIAL)
+        // The page for clients makes one of this name meanwhile.
+        let tutorial = open(TUTORIAL)?.with("cache-authority", "authority-of-the-tutorial")?;
+        tutorial.type_tutorial(&desk).context(TUTORIAL)
     };
     let here = format!(".{}.svc", space.name());
     let follow_pages = || -> Result<()> {
@@ -273,6 +275,8 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let shown = guide.run("With helm")?;
     ensure!(shown.contains("MemcachedReady"), "{shown}");
     guide.run("Values that matter")?;
+    let images = guide.run("Is there a release")?;
+    ensure!(images.contains("memcached:1.6"), "the page shows the node's images: {images}");
     site.cache.connect().await?.set("kept", b"all along").await?;
     let pod = site.cache.only_pod().await?;
 
