@@ -90,7 +90,7 @@ const CERTIFICATES: [(&str, &str, Change); 16] = [
     ("a certificate before half of another", BROKEN, |crt| [crt, &crt[..crt.len() / 2]].concat()),
 ];
 
-const KEYS: [(&str, &str, Change); 16] = [
+const KEYS: [(&str, &str, Change); 17] = [
     ("a key on one long line", "PEM of an odd form", on_one_line),
     ("an empty key", NO_KEY, |_| Vec::new()),
     ("a word for a key", NO_KEY, |_| b"not yet\n".to_vec()),
@@ -107,6 +107,7 @@ const KEYS: [(&str, &str, Change); 16] = [
     ("1 MB of noise for a key", NO_KEY, |_| noise()),
     ("a key of another certificate", MISMATCH, |_| KeyPair::generate().unwrap().serialize_pem().into()),
     ("a key of another kind", MISMATCH, |_| fixture("rsa.key")),
+    ("an RSA key of 1,024 bits", UNREADABLE, |_| fixture("rsa-1024.key")),
     ("an encrypted key", UNREADABLE, |_| fixture("encrypted.key")),
     ("an encrypted key of the older form", UNREADABLE, |_| fixture("encrypted-pkcs1.key")),
 ];

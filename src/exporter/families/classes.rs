@@ -8,7 +8,7 @@ use super::family::{Family, counter, gauge};
 /// The metrics of each slab class. The label `slab` tells the classes apart.
 pub const CLASSES: &[Family] = &[
     gauge("memcached_slab_current_items", "Items in the slab class.", "number"),
-    gauge("memcached_slab_items_age_seconds", "Age of the oldest item.", "age"),
+    gauge("memcached_slab_items_age_seconds", "Age of the oldest item in the cold LRU.", "age"),
     gauge("memcached_slab_hot_items", "Items in the hot LRU.", "number_hot"),
     gauge("memcached_slab_warm_items", "Items in the warm LRU.", "number_warm"),
     gauge("memcached_slab_cold_items", "Items in the cold LRU.", "number_cold"),

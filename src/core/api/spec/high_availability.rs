@@ -90,7 +90,8 @@ pub struct HighAvailabilitySpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = budget_rules()))]
 pub struct PodDisruptionBudgetSpec {
-    /// Whether drains are limited. A cache of at most one pod gets no PodDisruptionBudget.
+    /// Whether drains are limited. A cache of at most one pod gets no PodDisruptionBudget. Pods that run and are not ready
+    /// may always go (unhealthyPodEvictionPolicy AlwaysAllow).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Pods that have to stay: a number less than replicas (minReplicas under autoscaling), or a percentage,
