@@ -14,9 +14,16 @@ use crate::api::status::NEVER_OBSERVED;
 #[must_use]
 pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
     let is_first = before.observed_generation == NEVER_OBSERVED;
-    let new = if is_first { fields(after) } else { fields(&without_common(after, before)) };
-    let old = fields(&without_common(before, after));
-    merged(&old, new, |name, value| is_first || old.get(name) != Some(value))
+    let mut old = fields(&without_common(before, after));
+    let mut new = if is_first { fields(after) } else { fields(&without_common(after, before)) };
+    if !is_first {
+        // Numbers that stay as they are.
+        let same = |(name, value): (&String, &Value)| (new.get(name) == Some(value)).then(|| name.clone());
+        for name in old.iter().filter_map(same).collect::<Vec<_>>() {
+            (old.remove(&name), new.remove(&name));
+        }
+    }
+    merging(&old, new)
 }
 
 /// A status without what the other one has too. The numbers that every status has stay.
@@ -57,18 +64,13 @@ fn fields(status: &MemcachedStatus) -> Map<String, Value> {
     }
 }
 
-/// What is merged into an object with the fields `before`: null for each that `after` lacks, and each of `after` that is
-/// `named`. An object within keeps every field that is not named, so those that go from there are null, too.
-fn merged(
-    before: &Map<String, Value>,
-    after: Map<String, Value>,
-    named: impl Fn(&str, &Value) -> bool,
-) -> Value {
+/// What turns an object with the fields `before` into `after` when it is merged. An object keeps every field that is not named,
+/// so those that go are null, within a field too.
+fn merging(before: &Map<String, Value>, after: Map<String, Value>) -> Value {
     let gone = before.keys().filter(|name| !after.contains_key(*name));
     let gone: Vec<(String, Value)> = gone.map(|name| (name.clone(), Value::Null)).collect();
-    let there = after.into_iter().filter(|(name, value)| named(name, value));
-    let there = there.map(|(name, value)| match (before.get(&name), value) {
-        (Some(Value::Object(before)), Value::Object(after)) => (name, merged(before, after, |_, _| true)),
+    let there = after.into_iter().map(|(name, value)| match (before.get(&name), value) {
+        (Some(Value::Object(before)), Value::Object(after)) => (name, merging(before, after)),
         (_, value) => (name, value),
     });
     there.chain(gone).collect::<Map<_, _>>().into()
