@@ -6,9 +6,9 @@
 /// What a style begins with: colours, bold.
 const STYLE: &str = "\u{1b}[";
 
-/// The numbers of the styles that the pages have, and clap's messages: none, bold, underlined, red, green, yellow. Others could hide
-/// a text.
-const OURS: [&str; 6] = ["0", "1", "4", "31", "32", "33"];
+/// The numbers of the styles that the pages have, and clap's messages: none (twice), bold, underlined, red, green, yellow.
+/// Others could hide a text.
+const OURS: [&str; 7] = ["", "0", "1", "4", "31", "32", "33"];
 
 /// The text with each control character as `\u001b`, but for ends of lines, tabs and styles. JSON reads that as the character
 /// itself.

@@ -325,7 +325,10 @@ fn values<T: DeserializeOwned>(raw: &Value, name: &str) -> Vec<T> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub(crate) use tests::full;
+
+#[cfg(test)]
+mod tests {
     use rstest::rstest;
     use schemars::SchemaGenerator;
     use serde_json::json;

@@ -1,5 +1,6 @@
 //! A status as a merge patch, and what a stored status claims. Pure; called by the pass and the kernel.
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::api::MemcachedStatus;
@@ -10,67 +11,98 @@ use crate::api::status::NEVER_OBSERVED;
 /// holds every field: of a status that nobody wrote yet it is not known which are there, and `kubectl get` shows a
 /// number that is missing as nothing and not as 0.
 ///
-/// What both have alike is left out before anything becomes a tree: most is, and trees are made of many small pieces.
+/// Fields are compared as they are, and only those that differ become a tree: most do not, and trees are made of many small pieces.
 #[must_use]
 pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
-    let is_first = before.observed_generation == NEVER_OBSERVED;
-    let mut old = fields(&without_common(before, after));
-    let mut new = if is_first { fields(after) } else { fields(&without_common(after, before)) };
-    if !is_first {
-        // Numbers that stay as they are.
-        let same = |(name, value): (&String, &Value)| (new.get(name) == Some(value)).then(|| name.clone());
-        for name in old.iter().filter_map(same).collect::<Vec<_>>() {
-            (old.remove(&name), new.remove(&name));
+    let MemcachedStatus {
+        observed_generation,
+        reconciled_generation,
+        template_generation,
+        conditions,
+        replicas,
+        ready_replicas,
+        updated_replicas,
+        selector,
+        template_revision,
+        server_list,
+        unserved_kinds,
+        secrets,
+        secret_rotation,
+        warnings,
+        budgeted_rollout,
+        budgeted_rollout_cause,
+        altered_fields,
+        other_field_managers,
+        weakened_by_others,
+        failing_since,
+        progressing_since,
+        warming,
+    } = after;
+    let mut patch = Patch { is_first: before.observed_generation == NEVER_OBSERVED, fields: Map::new() };
+    patch.number("observedGeneration", before.observed_generation, *observed_generation);
+    patch.field("reconciledGeneration", &before.reconciled_generation, reconciled_generation);
+    patch.field("templateGeneration", &before.template_generation, template_generation);
+    patch.field("conditions", &before.conditions, conditions);
+    patch.number("replicas", before.replicas.into(), (*replicas).into());
+    patch.number("readyReplicas", before.ready_replicas.into(), (*ready_replicas).into());
+    patch.number("updatedReplicas", before.updated_replicas.into(), (*updated_replicas).into());
+    patch.field("selector", &before.selector, selector);
+    patch.field("templateRevision", &before.template_revision, template_revision);
+    patch.field("serverList", &before.server_list, server_list);
+    patch.field("unservedKinds", &before.unserved_kinds, unserved_kinds);
+    patch.field("secrets", &before.secrets, secrets);
+    patch.field("secretRotation", &before.secret_rotation, secret_rotation);
+    patch.field("warnings", &before.warnings, warnings);
+    patch.field("budgetedRollout", &before.budgeted_rollout, budgeted_rollout);
+    patch.field("budgetedRolloutCause", &before.budgeted_rollout_cause, budgeted_rollout_cause);
+    patch.field("alteredFields", &before.altered_fields, altered_fields);
+    patch.field("otherFieldManagers", &before.other_field_managers, other_field_managers);
+    patch.field("weakenedByOthers", &before.weakened_by_others, weakened_by_others);
+    patch.field("failingSince", &before.failing_since, failing_since);
+    patch.field("progressingSince", &before.progressing_since, progressing_since);
+    patch.field("warming", &before.warming, warming);
+    patch.fields.into()
+}
+
+/// The fields that are named so far.
+struct Patch {
+    is_first: bool,
+    fields: Map<String, Value>,
+}
+
+impl Patch {
+    /// A field that every status has.
+    fn number(&mut self, name: &str, before: i64, after: i64) {
+        if self.is_first || before != after {
+            self.fields.insert(name.to_owned(), after.into());
         }
     }
-    merging(&old, new)
-}
 
-/// A status without what the other one has too. The numbers that every status has stay.
-fn without_common(status: &MemcachedStatus, other: &MemcachedStatus) -> MemcachedStatus {
-    fn kept<T: Clone + Default + PartialEq>(value: &T, other: &T) -> T {
-        if value == other { T::default() } else { value.clone() }
-    }
-    MemcachedStatus {
-        observed_generation: status.observed_generation,
-        reconciled_generation: kept(&status.reconciled_generation, &other.reconciled_generation),
-        template_generation: kept(&status.template_generation, &other.template_generation),
-        conditions: kept(&status.conditions, &other.conditions),
-        replicas: status.replicas,
-        ready_replicas: status.ready_replicas,
-        updated_replicas: status.updated_replicas,
-        selector: kept(&status.selector, &other.selector),
-        template_revision: kept(&status.template_revision, &other.template_revision),
-        server_list: kept(&status.server_list, &other.server_list),
-        unserved_kinds: kept(&status.unserved_kinds, &other.unserved_kinds),
-        secrets: kept(&status.secrets, &other.secrets),
-        secret_rotation: kept(&status.secret_rotation, &other.secret_rotation),
-        warnings: kept(&status.warnings, &other.warnings),
-        budgeted_rollout: kept(&status.budgeted_rollout, &other.budgeted_rollout),
-        budgeted_rollout_cause: kept(&status.budgeted_rollout_cause, &other.budgeted_rollout_cause),
-        altered_fields: kept(&status.altered_fields, &other.altered_fields),
-        other_field_managers: kept(&status.other_field_managers, &other.other_field_managers),
-        weakened_by_others: kept(&status.weakened_by_others, &other.weakened_by_others),
-        failing_since: kept(&status.failing_since, &other.failing_since),
-        progressing_since: kept(&status.progressing_since, &other.progressing_since),
-        warming: kept(&status.warming, &other.warming),
+    /// A field that is absent where it has its default.
+    fn field<T: Default + PartialEq + Serialize>(&mut self, name: &str, before: &T, after: &T) {
+        let (was_there, is_there) = (*before != T::default(), *after != T::default());
+        if (self.is_first && is_there) || before != after {
+            let value = match (to_value(after, is_there), was_there) {
+                (Value::Object(after), true) => merging(&to_value(before, was_there), after),
+                (after, _) => after,
+            };
+            self.fields.insert(name.to_owned(), value);
+        }
     }
 }
 
-fn fields(status: &MemcachedStatus) -> Map<String, Value> {
-    match serde_json::to_value(status) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    }
+fn to_value(field: &impl Serialize, is_there: bool) -> Value {
+    if is_there { serde_json::to_value(field).unwrap_or_default() } else { Value::Null }
 }
 
-/// What turns an object with the fields `before` into `after` when it is merged. An object keeps every field that is not named,
+/// What turns `before` into an object with the fields `after` when it is merged. An object keeps every field that is not named,
 /// so those that go are null, within a field too.
-fn merging(before: &Map<String, Value>, after: Map<String, Value>) -> Value {
-    let gone = before.keys().filter(|name| !after.contains_key(*name));
-    let gone: Vec<(String, Value)> = gone.map(|name| (name.clone(), Value::Null)).collect();
+fn merging(before: &Value, after: Map<String, Value>) -> Value {
+    let names = before.as_object().into_iter().flat_map(Map::keys);
+    let gone = names.filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+    let gone: Vec<(String, Value)> = gone.collect();
     let there = after.into_iter().map(|(name, value)| match (before.get(&name), value) {
-        (Some(Value::Object(before)), Value::Object(after)) => (name, merging(before, after)),
+        (Some(before), Value::Object(after)) => (name, merging(before, after)),
         (_, value) => (name, value),
     });
     there.chain(gone).collect::<Map<_, _>>().into()
@@ -127,7 +159,7 @@ pub fn says_hindered(status: &MemcachedStatus) -> bool {
 mod tests {
     use super::*;
     use crate::api::secret_rotation::SecretRotation;
-    use crate::api::status::tests::full;
+    use crate::api::status::full;
     use serde_json::json;
 
     #[test]
