@@ -325,9 +325,6 @@ fn values<T: DeserializeOwned>(raw: &Value, name: &str) -> Vec<T> {
 }
 
 #[cfg(test)]
-pub(crate) use tests::full;
-
-#[cfg(test)]
 mod tests {
     use rstest::rstest;
     use schemars::SchemaGenerator;
@@ -336,69 +333,8 @@ mod tests {
     use super::*;
 
     /// A status with every field.
-    pub(crate) fn full() -> Value {
-        json!({
-            "observedGeneration": 3,
-            "reconciledGeneration": 2,
-            "templateGeneration": 3,
-            "conditions": [{
-                "type": "Ready",
-                "status": "True",
-                "reason": "MemcachedReady",
-                "message": "All 2 replicas are ready",
-                "lastTransitionTime": "2026-11-21T10:00:00Z",
-                "observedGeneration": 3,
-            }],
-            "replicas": 2,
-            "readyReplicas": 2,
-            "updatedReplicas": 1,
-            "selector": "app.kubernetes.io/instance=cache",
-            "templateRevision": 1,
-            "serverList": ["cache.default:11211"],
-            "unservedKinds": ["ServiceMonitor"],
-            "secrets": [
-                {"name": "passwords", "uid": "6487cc27", "resourceVersion": "376"},
-                {
-                    "name": "tls",
-                    "uid": "77aa",
-                    "resourceVersion": "377",
-                    "keys": ["tls.crt", "tls.key"],
-                    "certificateNotAfter": "2027-01-01T00:00:00Z",
-                    "warnings": ["PrivateKeyNotJudged"],
-                    "invalid": "no certificate",
-                    "invalidResourceVersion": "380",
-                },
-            ],
-            "secretRotation": {
-                "usedHash": "5c1f",
-                "wantedHash": "6d2a",
-                "secrets": ["tls"],
-                "pods": 3,
-                "updatedPods": 1,
-                "since": "2026-11-21T10:00:00Z",
-                "unreachableSince": "2026-11-21T10:00:00Z",
-                "problem": {"reason": "AgentUnreachable", "message": "no answer"},
-                "untilRestart": {"message": "clients of CN=old are let in", "podTemplate": "17"},
-            },
-            "warnings": [{"reason": "MemoryLimitTight", "message": "The memory limit 100Mi is tight"}],
-            "budgetedRollout": "Secret",
-            "budgetedRolloutCause": "Definition",
-            "alteredFields": [{
-                "kind": "Deployment",
-                "appliedHash": "5c1f",
-                "serverVersion": "v1.34.4",
-                "fields": [{"path": "spec.template.spec.tolerations", "digest": "0a1b"}],
-            }],
-            "otherFieldManagers": [{
-                "manager": "kubectl-patch",
-                "time": "2026-11-21T10:00:00Z",
-                "fields": ["spec.template.spec.containers[name=debug]"],
-            }],
-            "weakenedByOthers": ["container debug"],
-            "failingSince": "2026-11-21T10:00:00Z",
-            "progressingSince": "2026-11-21T10:00:00Z",
-            "warming": {"pod": "cache-2", "revision": "cache-5c1f", "since": "2026-11-21T10:00:00Z"},
-        })
+    fn full() -> Value {
+        serde_json::from_str(include_str!("../tests/golden/status.json")).unwrap()
     }
 
     #[test]
