@@ -198,6 +198,7 @@ fn older() -> Result<CustomResourceDefinition> {
         forget("spec/properties/pod", "priorityClassName").context("a field that reaches pods")?;
         forget("status", "templateGeneration").context("a field of the status")?;
         forget("status", "budgetedRolloutCause").context("a field of the status")?;
+        forget("status", "budgetedRolloutStalled").context("a field of the status")?;
     }
     Ok(serde_json::from_value(crd)?)
 }

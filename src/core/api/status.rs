@@ -81,6 +81,10 @@ pub struct MemcachedStatus {
     /// though nobody edited it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budgeted_rollout_cause: Option<String>,
+    /// True where this cache keeps all others from adopting newer pod templates, absent otherwise: it stalled or was refused since
+    /// it adopts one (budgetedRollout is Adoption). It stays until all pods are available, also while no condition says so any more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub budgeted_rollout_stalled: bool,
     /// Fields of children that the cluster holds otherwise than they were applied: the API server drops or rewrites them, or
     /// a webhook or policy does. They are left so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -272,6 +276,7 @@ impl Default for MemcachedStatus {
             warnings: Vec::new(),
             budgeted_rollout: None,
             budgeted_rollout_cause: None,
+            budgeted_rollout_stalled: false,
             altered_fields: Vec::new(),
             other_field_managers: Vec::new(),
             weakened_by_others: Vec::new(),
@@ -302,6 +307,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             warnings: values(&raw, "warnings"),
             budgeted_rollout: value(&raw, "budgetedRollout"),
             budgeted_rollout_cause: value(&raw, "budgetedRolloutCause"),
+            budgeted_rollout_stalled: value(&raw, "budgetedRolloutStalled").unwrap_or_default(),
             altered_fields: values(&raw, "alteredFields"),
             other_field_managers: values(&raw, "otherFieldManagers"),
             weakened_by_others: values(&raw, "weakenedByOthers"),

@@ -4,7 +4,7 @@
 //! A changed Secret that fifty caches mount, an operator that adopts newer pod templates, or a CRD that drops a field
 //! affects many caches at once, and a cache is empty after its rollout. So only a few may roll at a time: they take turns,
 //! and the budget says how many have one. The turn is recorded in the status of the resource before the first pod is
-//! deleted, so that another replica of the operator knows of it, and knows whether the rollout stalled.
+//! deleted, so that another replica of the operator knows of it. With it stands whether its rollout keeps others from adopting.
 //!
 //! A turn ends when all pods of the live template are available and nothing more is to be done with it: the rollout
 //! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the workload decides
@@ -16,8 +16,9 @@
 //! Secret is missing or StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a
 //! free one is needed again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource
 //! is looked at again when a turn ends. One that is to adopt next waits also while another resource halts that. A resource that
-//! adopts a newer template and stalls or is refused blocks all further adoptions until its turn ends. That it did is not on record:
-//! after a restart only what its status says then counts.
+//! adopts a newer template and stalls or is refused blocks all further adoptions until its turn ends. That it did is on record too,
+//! for whoever starts or leads later: an edit, a pause or a pod that is lost may hide it from the conditions. Under an older
+//! definition, which drops that field, only what the conditions say just then counts for them.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
@@ -154,7 +155,9 @@ impl RolloutTurn {
         matches!(self.cause, BudgetedRollout::Adoption)
     }
 
-    const fn halts_adoption(self) -> bool {
+    /// Whether no other resource adopts a newer template while it has this turn.
+    #[must_use]
+    pub const fn halts_adoption(self) -> bool {
         self.stalled && self.adopts()
     }
 
@@ -318,10 +321,12 @@ impl RolloutBudget {
         }
     }
 
-    /// Restores the turn from the status of a resource: whether it rolls, and whether the rollout stalled or is refused.
+    /// Restores the turn from the status of a resource: whether it rolls, and whether the rollout stalled or is refused, now or,
+    /// where it adopts, at any time.
     pub fn restore(&mut self, key: &Key, status: &MemcachedStatus) {
         let turn = status.turn_cause().map(|cause| TurnState::Granted(RolloutTurn::new(cause)));
-        self.note(key, turn.unwrap_or_default().stalled(patch::says_harm(status)));
+        let stalled = status.budgeted_rollout_stalled || patch::says_harm(status);
+        self.note(key, turn.unwrap_or_default().stalled(stalled));
     }
 
     /// Removes a resource that was deleted.
@@ -521,24 +526,34 @@ mod tests {
         assert_eq!(rollout_budget.turn_state(&hidden, None, false), rolling(Secret), "it has it still");
     }
 
+    /// The conditions alone say it where an older definition drops the record.
     #[test]
     fn a_turn_outlives_the_operator_by_the_status_and_so_does_that_it_stalled() {
         let rolling =
             MemcachedStatus { budgeted_rollout: Some(Adopting.recorded()), ..MemcachedStatus::default() };
-        let condition = serde_json::json!({
-            "type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded", "message": "",
-            "lastTransitionTime": "2027-01-15T08:00:00Z",
-        });
-        let conditions = vec![serde_json::from_value(condition).unwrap()];
+        let saying = |of: &str, reason: &str| {
+            let condition = serde_json::json!({
+                "type": of, "status": "True", "reason": reason, "message": "",
+                "lastTransitionTime": "2027-01-15T08:00:00Z",
+            });
+            let conditions = vec![serde_json::from_value(condition).unwrap()];
+            MemcachedStatus { conditions, ..rolling.clone() }
+        };
+        let stalls = saying("Stalled", "ProgressDeadlineExceeded");
+        let is_refused = saying("Reconciling", "AdmissionDenied");
+        let is_edited = saying("Reconciling", "NewGeneration");
+        let stalled = MemcachedStatus { budgeted_rollout_stalled: true, ..is_edited.clone() };
+        let ended = MemcachedStatus { budgeted_rollout: None, ..stalled.clone() };
         let budget = BudgetSettings { limit: 2, adoption: Adoption::Budgeted };
-        for (status, halted) in [(rolling.clone(), false), (MemcachedStatus { conditions, ..rolling }, true)]
-        {
+        let statuses = [stalls, is_refused, is_edited, stalled, ended];
+        let counts = statuses.map(|status| {
             let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
             rollout_budget.restore(&key("a"), &status);
             rollout_budget.restore(&key("b"), &MemcachedStatus::default());
-            let expected = RolloutCounts { rolling: 1, waiting: 0, adoption_halted: halted };
-            assert_eq!(rollout_budget.counts(), expected);
-        }
+            let RolloutCounts { rolling, waiting: _, adoption_halted } = rollout_budget.counts();
+            (rolling, adoption_halted)
+        });
+        assert_eq!(counts, [(1, true), (1, true), (1, false), (1, true), (0, false)]);
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub const ADOPTION_HALTED: Metric = Metric {
     kind: Kind::Gauge,
     labels: &[],
     help: "1 while adoption is halted, because the adoption of one resource is stalled or refused.",
-    usage: "1: repair the resource whose `status.budgetedRollout` is `Adoption` and that is not ready; the others go on by themselves. 0 where another pod of the operator leads.",
+    usage: "1: repair the resource whose `status.budgetedRolloutStalled` is true; the others go on by themselves. 0 where another pod of the operator leads.",
 };
 /// How long the API server takes.
 pub const API_REQUEST_DURATION: Metric = Metric {

@@ -8,15 +8,14 @@ use super::mounted_secrets::MountedSecrets;
 use super::plan::{Plan, Replacement};
 use super::template_progress::is_complete;
 use super::view::View;
+use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
-use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Failure;
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::{RolloutTurn, TurnState};
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::stateful_set_rollout;
-use crate::kernel::status::patch;
 use crate::kernel::status::rollout_progress::is_rolled_out;
 
 /// Whether a resource changes to the newest templates though its intent is unchanged.
@@ -45,18 +44,6 @@ pub struct BudgetedPlan<'a> {
     pub plan: Plan<'a>,
     /// The turn of the resource.
     pub turn_state: TurnState,
-}
-
-impl BudgetedPlan<'_> {
-    /// The turn that is remembered, given the status that was computed. Where a child is read or written, only the answer shows
-    /// whether the rollout stalls.
-    #[must_use]
-    pub fn turn_state_by(&self, status: &MemcachedStatus) -> TurnState {
-        match self.plan.children.iter().any(|it| it.action.sends()) {
-            true => self.turn_state,
-            false => self.turn_state.stalled(patch::says_harm(status)),
-        }
-    }
 }
 
 /// The turn of a resource in a pass that writes no child.

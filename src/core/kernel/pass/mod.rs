@@ -89,7 +89,6 @@ pub fn run(view: &View<'_>) -> Pass {
     let to_send = changes::of_plan(view, &budgeted.plan);
     // effects: what is to be sent
     let requests = effects::requests(view, &mounted_secrets, &budgeted, to_send, &computed.status);
-    let turn_state = budgeted.turn_state_by(&computed.status);
     let BudgetedPlan { plan: Plan { desired, children, replacement: _ }, turn_state: _ } = budgeted;
     // questions, and settled: if nothing is to be sent, what to ask the pods, and when to look again
     let asking = match requests.is_empty() {
@@ -103,7 +102,7 @@ pub fn run(view: &View<'_>) -> Pass {
     let kept = |it: Planned| it.compared?.into_kept(view, it.kind);
     Pass {
         requests,
-        turn_state: Some(turn_state),
+        turn_state: Some(computed.turn_state),
         secret_hash: mounted_secrets.found(),
         unserved: Some(unserved(&children).collect()),
         settled,
@@ -117,10 +116,8 @@ pub fn run(view: &View<'_>) -> Pass {
 
 /// The pass over a resource whose spec cannot be built from: no child is touched.
 fn invalid(view: &View<'_>, broken: &str) -> Pass {
-    let turn_state = budget::turn_without_writes(view);
-    let status = status::of_invalid(view, broken, turn_state);
-    let turn_state = Some(turn_state.stalled(true));
-    let mut pass = Pass { turn_state, unserved: Some(Vec::new()), ..Pass::default() };
+    let (status, turn_state) = status::of_invalid(view, broken, budget::turn_without_writes(view));
+    let mut pass = Pass { turn_state: Some(turn_state), unserved: Some(Vec::new()), ..Pass::default() };
     if view.status_differs(&status) {
         pass.requests.push(view.write_status(&status, None));
     } else {

@@ -24,7 +24,7 @@ pub fn of_valid(
     spec: &Validated,
     mounted_secrets: &MountedSecrets,
     planned: &[Planned],
-    ComputedStatus { status, changes_at, pod_failure }: &ComputedStatus,
+    ComputedStatus { status, changes_at, pod_failure, turn_state: _ }: &ComputedStatus,
 ) -> Settled {
     let repairs = planned
         .iter()

@@ -32,6 +32,8 @@ use crate::kernel::warmth::Wait;
 pub struct ComputedStatus {
     /// Its status.
     pub status: MemcachedStatus,
+    /// The turn that is remembered, as the status has it on record.
+    pub turn_state: TurnState,
     /// When the status changes without an event.
     pub changes_at: Option<Timestamp>,
     /// Why a pod that has to go could not be deleted.
@@ -49,6 +51,7 @@ pub fn of_valid(
     let planned = plan.children.as_slice();
     let mut inputs = observed(view, view.replicas_expected(spec), template_progress(view, plan));
     inputs.turn_state = *turn_state;
+    inputs.awaits_answer = planned.iter().any(|it| it.action.sends());
     inputs.servers = match view.has_address() {
         true => view.servers(spec).list(inputs.key, spec, view.listening(spec)),
         false => Vec::new(),
@@ -103,11 +106,9 @@ pub fn of_valid(
         warmth_ends,
         view.next_unmade_at(),
     ];
-    ComputedStatus {
-        status: status::status(&inputs, previous),
-        changes_at: changes.into_iter().flatten().min(),
-        pod_failure,
-    }
+    let changes_at = changes.into_iter().flatten().min();
+    let (status, turn_state) = with_turn(&inputs, previous);
+    ComputedStatus { status, turn_state, changes_at, pod_failure }
 }
 
 /// The kinds that are not served, as far as that is known of now. What this operator heard at its start, or while another one led,
@@ -131,9 +132,9 @@ fn unmade_as_told(view: &View<'_>, wanted: i32) -> Vec<i32> {
     if told.is_some_and(is_told) { missing } else { view.unmade_pods(wanted, view.now) }
 }
 
-/// The status of a resource whose spec cannot be built from.
+/// The status of a resource whose spec cannot be built from, and the turn that is remembered.
 #[must_use]
-pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> MemcachedStatus {
+pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> (MemcachedStatus, TurnState) {
     let held = TemplateProgress { carries_template: false, held_back: true };
     let mut inputs = observed(view, replicas_of_invalid(view), held);
     let before = &view.resource.seen.status;
@@ -143,7 +144,14 @@ pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> Memca
     inputs.warnings.clone_from(&before.warnings);
     inputs.blocking_problem = Some(BlockingProblem::InvalidSpec(broken.to_owned()));
     inputs.turn_state = turn_state;
-    status::status(&inputs, before)
+    with_turn(&inputs, before)
+}
+
+/// The status, and the turn that is remembered with it.
+fn with_turn(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> (MemcachedStatus, TurnState) {
+    let status = status::status(inputs, previous);
+    let turn_state = inputs.turn_state_by(&status);
+    (status, turn_state)
 }
 
 /// Pods expected under an invalid spec: the number in the spec, if it can be read; under an autoscaler, or without a
@@ -192,6 +200,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         other_managers: workload.map(|live| other_managers(view, &live.managers)).unwrap_or_default(),
         weakened: workload.map(|live| live.weakened.clone()).unwrap_or_default(),
         turn_state: TurnState::NotNeeded,
+        awaits_answer: false,
         template_revision: view.template_revision(),
         now: view.now,
     }

@@ -3,7 +3,9 @@
 
 use jiff::Timestamp;
 
+use super::patch;
 use super::rollout_progress::RolloutProgress;
+use crate::api::MemcachedStatus;
 use crate::api::reason::Reason;
 use crate::api::secret_rotation::SecretRotation;
 use crate::api::status::{AlteredFields, OtherFieldManager, SecretVersion, Warning};
@@ -65,6 +67,8 @@ pub struct StatusInputs<'a> {
     pub weakened: Vec<String>,
     /// The turn of the resource in the rollout budget.
     pub turn_state: TurnState,
+    /// Whether a child is read or written: only the answer shows whether the rollout stalls.
+    pub awaits_answer: bool,
     /// Revision of the live template; `None` without a workload of ours.
     pub template_revision: Option<Revision>,
     /// The time of the pass.
@@ -72,6 +76,15 @@ pub struct StatusInputs<'a> {
 }
 
 impl StatusInputs<'_> {
+    /// The turn that is remembered and stands on record, given the conditions of the status that was computed.
+    #[must_use]
+    pub fn turn_state_by(&self, status: &MemcachedStatus) -> TurnState {
+        match self.awaits_answer {
+            true => self.turn_state,
+            false => self.turn_state.stalled(patch::says_harm(status)),
+        }
+    }
+
     /// The new pod whose warmth the next one waits for.
     #[must_use]
     pub fn awaited_warmth(&self) -> Option<&Wait> {

@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::desired::meta;
+use super::rollout_budget::RolloutTurn;
 use crate::api::MemcachedStatus;
 use crate::api::reason::Type;
 use crate::api::status::{BudgetedRollout, NEVER_OBSERVED};
@@ -55,7 +56,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
     let key = inputs.key;
     let reconciled_generation = if ended { Some(inputs.generation) } else { reconciled };
     let turn_cause = inputs.turn_state.on_record().map(|turn| turn.cause);
-    MemcachedStatus {
+    let mut status = MemcachedStatus {
         observed_generation: inputs.generation,
         reconciled_generation,
         template_generation: Some(current_template_generation(inputs, previous)),
@@ -72,13 +73,17 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         warnings: inputs.warnings.clone(),
         budgeted_rollout: turn_cause.map(BudgetedRollout::recorded),
         budgeted_rollout_cause: turn_cause.and_then(BudgetedRollout::recorded_cause),
+        budgeted_rollout_stalled: false,
         altered_fields: inputs.altered.clone(),
         other_field_managers: inputs.other_managers.clone(),
         weakened_by_others: inputs.weakened.clone(),
         failing_since: failing_since.map(Time),
         progressing_since: progressing_since.map(Time),
         warming: inputs.warmth_wait.as_ref().map(|wait| Box::new(wait.warming.clone())),
-    }
+    };
+    let turn = inputs.turn_state_by(&status).on_record();
+    status.budgeted_rollout_stalled = turn.is_some_and(RolloutTurn::halts_adoption);
+    status
 }
 
 /// The last generation whose template was in place, by the status; `None` if the status does not say.

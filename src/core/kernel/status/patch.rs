@@ -31,6 +31,7 @@ pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
         warnings,
         budgeted_rollout,
         budgeted_rollout_cause,
+        budgeted_rollout_stalled,
         altered_fields,
         other_field_managers,
         weakened_by_others,
@@ -55,6 +56,7 @@ pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
     patch.field("warnings", &before.warnings, warnings);
     patch.field("budgetedRollout", &before.budgeted_rollout, budgeted_rollout);
     patch.field("budgetedRolloutCause", &before.budgeted_rollout_cause, budgeted_rollout_cause);
+    patch.field("budgetedRolloutStalled", &before.budgeted_rollout_stalled, budgeted_rollout_stalled);
     patch.field("alteredFields", &before.altered_fields, altered_fields);
     patch.field("otherFieldManagers", &before.other_field_managers, other_field_managers);
     patch.field("weakenedByOthers", &before.weakened_by_others, weakened_by_others);

@@ -476,9 +476,11 @@ impl Fleet {
         self.settle_after(usize::MAX, |_| ());
     }
 
-    /// Everything that the operators hear and ask for happens, and nothing else.
+    /// Everything that the operators hear and ask for happens, and nothing else. What the leader knows of a halt is on record then.
     pub(crate) fn quiet(&mut self) {
         while self.hear() || self.ask() {}
+        let is_on_record = self.models.values().any(Model::records_halt);
+        assert!(self.without_status.is_some() || self.is_halted() == is_on_record, "{is_on_record}");
     }
 
     pub(crate) fn hear(&mut self) -> bool {

@@ -309,6 +309,7 @@ fn the_numbers_mirror_the_deployment() {
         warnings,
         budgeted_rollout: None,
         budgeted_rollout_cause: None,
+        budgeted_rollout_stalled: false,
         altered_fields: altered,
         other_field_managers: others,
         weakened_by_others: vec!["container debug".into()],

@@ -1,9 +1,11 @@
 //! The resource's status against the tables that specify it ([`counters`]: Available, Progressing, Degraded;
 //! [`readiness`]: Ready, Reconciling, Stalled), against the history of a resource ([`history`]), against the deadline of a
-//! StatefulSet ([`deadline`]), and against properties over generated situations ([`properties`]).
+//! StatefulSet ([`deadline`]), against who keeps others from adopting ([`halts`]), and against properties over generated
+//! situations ([`properties`]).
 
 mod counters;
 mod deadline;
+mod halts;
 mod history;
 mod properties;
 mod readiness;
@@ -47,6 +49,7 @@ fn steady() -> StatusInputs<'static> {
         paused: None,
         unserved: Vec::new(),
         turn_state: TurnState::NotNeeded,
+        awaits_answer: false,
         warmth_wait: None,
         missing_secrets: Vec::new(),
         blocking_problem: None,

@@ -100,6 +100,7 @@ prop_compose! {
             },
             paused,
             turn_state,
+            awaits_answer: false,
             warmth_wait: None,
             unserved: Vec::new(),
             missing_secrets: missing_secrets.into_iter().map(lacks).collect(),

@@ -26,12 +26,12 @@ fn with(deployment: RolloutProgress) -> StatusInputs<'static> {
     StatusInputs { rollout: Some(deployment), ..steady() }
 }
 
-fn pods_refused() -> RolloutProgress {
+pub(crate) fn pods_refused() -> RolloutProgress {
     let live = rollout(1, 1, 1);
     RolloutProgress { seen: SeenRollout { replica_failure: Some("no".into()), ..live.seen }, ..live }
 }
 
-fn past_the_deadline() -> RolloutProgress {
+pub(crate) fn past_the_deadline() -> RolloutProgress {
     let live = rollout(4, 1, 3);
     RolloutProgress {
         seen: SeenRollout { deadline_exceeded: Some("timed out.".into()), ..live.seen },

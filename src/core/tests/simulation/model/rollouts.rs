@@ -60,6 +60,7 @@ impl Model {
             spec.memcached = None;
             resource.status.template_generation = None;
             resource.status.budgeted_rollout_cause = None;
+            resource.status.budgeted_rollout_stalled = false;
             resource.status.warnings = Vec::new();
             for secret in &mut resource.status.secrets {
                 (secret.keys, secret.warnings, secret.certificate_not_after) = Default::default();
@@ -169,6 +170,11 @@ impl Model {
     /// Why its pods roll, by its status.
     pub(crate) fn recorded_turn(&self) -> Option<BudgetedRollout> {
         self.resource().status.turn_cause()
+    }
+
+    /// Whether its turn is on record as one that keeps the others from adopting.
+    pub(crate) fn records_halt(&self) -> bool {
+        self.resource().status.budgeted_rollout_stalled
     }
 
     /// What a child holds.
