@@ -99,6 +99,7 @@ fn steady() -> StatusInputs<'static> {
         weakened: Vec::new(),
         warmth_wait: None,
         turn_state: TurnState::NotNeeded,
+        awaits_answer: false,
         template_revision: None,
         now: Timestamp::UNIX_EPOCH,
     }
