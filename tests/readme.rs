@@ -77,6 +77,7 @@ fn the_status_is_what_the_operator_writes() {
         unserved: Vec::new(),
         warmth_wait: None,
         turn_state: TurnState::NotNeeded,
+        awaits_answer: false,
         missing_secrets: Vec::new(),
         blocking_problem: None,
         pod_problem: None,
