@@ -158,7 +158,7 @@ impl View<'_> {
         let not_used = edit.filter(|_| is_edited);
         let not_used = not_used.and_then(|(before, after)| kube_events::replicas_not_used(before, after));
         let of_pod = |pod| kube_events::of_pod_problem(before, status, pod);
-        let of_pod = self.world.failing_pod(&self.resource.seen.key).and_then(of_pod);
+        let of_pod = self.world.pods.failing(&self.resource.seen.key).and_then(of_pod);
         let rollout_by_others = by_others.is_some();
         let inactive = kube_events::of_autoscaler(before, status);
         let others = by_others.into_iter().chain(not_used).chain(of_pod).chain(inactive).chain(warning);

@@ -217,7 +217,7 @@ impl View<'_> {
     /// and a spread may well leave room beside them, as one over zones does. So the scheduler has to have said that it leaves
     /// none.
     fn is_kept_off_by_spread(&self, spec: &Validated) -> bool {
-        let mut problems = self.world.problems_of_pods(&self.resource.seen.key, self.resource.workload());
+        let mut problems = self.world.pods.problems_of(&self.resource.seen.key, self.resource.workload());
         scheduling::needs_room_of_its_own(spec) && problems.any(pod_problem::is_by_spread)
     }
 }

@@ -185,7 +185,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         unserved: Vec::new(),
         missing_secrets: Vec::new(),
         blocking_problem: None,
-        pod_problem: view.world.failing_pod(&seen.key).map(|pod| pod.problem.to_owned()),
+        pod_problem: view.world.pods.failing(&seen.key).map(|pod| pod.problem.to_owned()),
         unmade_pods: unmade_as_told(view, replicas_expected),
         secrets: seen.status.secrets.clone(),
         rotation: None,

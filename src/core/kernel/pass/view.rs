@@ -168,7 +168,7 @@ impl<'a> View<'a> {
     /// Pods of the StatefulSet that do not serve.
     pub fn unready_pods(&self) -> impl Iterator<Item = (UnreadyPod<'a>, &'a SeenPod)> + use<'a> {
         let (world, key, now) = (self.world, &self.resource.seen.key, self.now);
-        world.unready_pods_of(key).filter_map(move |(seen, noted)| {
+        world.pods.unready_of(key).filter_map(move |(seen, noted)| {
             let pod = UnreadyPod {
                 number: seen.key.number_of_pod(key)?,
                 revision: Some(seen.revision.as_deref()?),
@@ -224,14 +224,14 @@ impl<'a> View<'a> {
     /// Pods that the StatefulSet asks for and that are missing, each with the time from which on it is given up.
     fn missing_pods(&self) -> impl Iterator<Item = (i32, Timestamp)> + use<'a> {
         let asked = self.our_workload().map_or(0, Live::asked);
-        let missing = self.world.missing_pods_of(&self.resource.seen.key);
+        let missing = self.world.pods.missing_of(&self.resource.seen.key);
         let missing = missing.filter(move |(number, _)| *number < asked);
         missing.filter_map(|(number, since)| Some((number, is_given_up_after(since)?)))
     }
 
     /// When pods of the StatefulSet are no longer waited for.
     pub fn pods_are_given_up_at(&self) -> impl Iterator<Item = Timestamp> + use<'a> {
-        let unready = self.world.unready_pods_of(&self.resource.seen.key);
+        let unready = self.world.pods.unready_of(&self.resource.seen.key);
         let unready = unready.filter_map(|(seen, noted)| seen.readiness.is_given_up_at(noted));
         unready.chain(self.missing_pods().map(|(_, at)| at))
     }
@@ -244,7 +244,7 @@ impl<'a> View<'a> {
         let asked = self.our_workload().map_or(0, Live::asked);
         let unready = self.unready_pods().map(|(pod, _)| pod.number).filter(move |number| *number < asked);
         let missing = self.missing_pods().filter(move |(_, at)| now < *at).map(|(number, _)| number);
-        world.terminating_pods_of(key).chain(unready).chain(missing)
+        world.pods.terminating_of(key).chain(unready).chain(missing)
     }
 
     /// Whether any pod of the StatefulSet is away, or about to be.

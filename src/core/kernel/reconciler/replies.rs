@@ -225,7 +225,7 @@ impl Replies<'_> {
     ) {
         let Some(resource) = subject.find_in(&mut self.world.resources) else { return };
         resource.pod_backoff = None;
-        self.world.mark_pod_terminating(&pod, &uid);
+        self.world.pods.mark_terminating(&pod, &uid);
         effects.extend(subject.told(vec![log_lines::of_event(&kube_event)], vec![kube_event]));
     }
 

@@ -14,15 +14,15 @@ use std::slice;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::event::{SeenChild, SeenResource, SeenSecret, Unavailable};
+use super::event::{SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::known_versions::{KnownVersions, Presence};
-use super::lists::{Authority, Listing, Lists, Moment};
+use super::lists::{Authority, Lists, Moment};
 use super::live::Live;
 use super::object::{ChildKind, Key, Scope, Watched};
 use super::orphan::LeftBehind;
 use super::rollout_budget::RolloutBudget;
 use super::slot::Slot;
-use pods::NotedPod;
+use pods::{Asked, Pods};
 use resource::Resource;
 use secret::{Secret, secret_names};
 
@@ -33,12 +33,8 @@ pub struct World {
     pub resources: BTreeMap<Key, Box<Resource>>,
     /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
-    /// The pods that do not run, with why, and those of a StatefulSet that are not ready, are being deleted or are missing.
-    /// Of the others nothing is kept.
-    noted_pods: BTreeMap<Key, NotedPod>,
-    /// Lists of pods that were complete before the lists of StatefulSets. Which pods they lack is known only after those.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    listed_pods: Vec<Listing>,
+    /// The pods that do not serve, or are missing.
+    pub pods: Pods,
     /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
     /// The lists that are under way, and those that have been complete.
@@ -216,7 +212,7 @@ impl World {
                 known.filter_map(lacking).collect()
             }
             Watched::Pod => {
-                let known = self.noted_pods.range(scope.keys()).map(|(key, _)| (key, Moment::default()));
+                let known = self.pods.noted_in(scope).map(|key| (key, Moment::default()));
                 known.filter_map(lacking).collect()
             }
         };
@@ -241,10 +237,9 @@ impl World {
             self.rollout_budget.saw(scope);
         }
         if kind == Watched::Pod {
-            self.listed_pods.retain(|it| !it.is_of(scope));
-            self.listed_pods.push(listing);
+            self.pods.listed(scope, listing);
         }
-        dirty.append(&mut self.note_missing(scope, now));
+        dirty.append(&mut self.note_missing_pods(scope, now));
         if was_refused {
             self.follow_status(scope);
             dirty.extend(self.resources.range(scope.keys()).map(|(key, _)| key.clone()));
@@ -253,6 +248,15 @@ impl World {
             self.rollout_budget.regain_sight(scope);
         }
         dirty
+    }
+
+    /// Notes the pods that are missing, once pods and StatefulSets were listed. Returns their resources.
+    fn note_missing_pods(&mut self, scope: &Scope, now: Timestamp) -> BTreeSet<Key> {
+        if !self.lists.is_complete(Watched::Child(ChildKind::StatefulSet), scope) {
+            return BTreeSet::new();
+        }
+        let asked = self.resources.range(scope.keys()).map(|(key, it)| (key, it.asked_pods()));
+        self.pods.note_missing(scope, asked, now)
     }
 
     /// The list lacks an object that an answer described after the request of the list had left: the object may have
@@ -448,15 +452,27 @@ impl World {
         secret.users.clone()
     }
 
+    /// A pod was seen. Returns its resource, if what is noted of it is news.
+    pub fn see_pod(&mut self, seen: SeenPod, now: Timestamp) -> Option<Key> {
+        let authority = self.lists.note(Watched::Pod, &seen.key, Moment::default());
+        self.pods.see(seen, authority, now).filter(|resource| self.resources.contains_key(resource))
+    }
+
+    /// Notes the pods that a StatefulSet asks for now, beyond so many as before, and that it has not made.
+    pub fn expect_pods(&mut self, resource: &Key, asked_before: i32, now: Timestamp) {
+        let Some(known) = self.resources.get(resource) else { return };
+        let rollout = known.live(ChildKind::StatefulSet).and_then(|live| live.rollout.as_ref());
+        let made = rollout.map_or(0, |it| it.replicas);
+        let asked = Asked { known: asked_before.max(made), all: known.asked_pods() };
+        self.pods.expect(resource, asked, now);
+    }
+
     /// An object was deleted. Returns the affected resources, which include a deleted resource itself.
     pub fn gone(&mut self, kind: Watched, key: &Key, now: Timestamp) -> BTreeSet<Key> {
         match kind {
             Watched::Memcached => {
                 let Some(resource) = self.resources.remove(key) else { return BTreeSet::new() };
-                let missing = self.missing_pods_of(key).map(|(number, _)| key.pod(number));
-                for pod in missing.collect::<Vec<_>>() {
-                    self.noted_pods.remove(&pod);
-                }
+                self.pods.forget_missing(key);
                 self.rename_secrets(key, &secret_names(&resource.seen), &[]);
                 self.rollout_budget.forget(key);
                 for (kind, _) in resource.slots.iter().filter(|(_, slot)| slot.may_hold_orphan()) {
@@ -477,7 +493,10 @@ impl World {
                 }
                 _ => BTreeSet::new(),
             },
-            Watched::Pod => self.end_pod(key, now).into_iter().collect(),
+            Watched::Pod => {
+                let asked = |resource: &Key| Some(self.resources.get(resource)?.asked_pods());
+                self.pods.end(key, asked, now).into_iter().collect()
+            }
         }
     }
 

@@ -1,23 +1,42 @@
 //! What the world knows of pods: those that do not run, and those of a StatefulSet that do not serve, are being deleted or are
 //! missing. Of all others nothing is kept. Pure; fed by the world's events, read by the pass.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::World;
 use crate::kernel::event::SeenPod;
-use crate::kernel::lists::{Authority, Moment};
-use crate::kernel::object::{ChildKind, Key, Scope, Uid, Watched};
+use crate::kernel::lists::{Authority, Listing};
+use crate::kernel::object::{ChildKind, Key, Scope, Uid};
 use crate::kernel::pod_readiness::Readiness;
 
 /// A pod's name begins with the name of its workload and a hyphen, both together cut to this many characters.
 const KEPT_OF_POD_NAMES: usize = 58;
 
+/// The pods of all resources.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Pods {
+    /// The pods that do not run, with why, and those of a StatefulSet that are not ready, are being deleted or are missing.
+    noted: BTreeMap<Key, NotedPod>,
+    /// Lists of pods that were complete before those of the StatefulSets: which pods they lack is not known yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    listed: Vec<Listing>,
+}
+
+/// The pods that the StatefulSet of a resource asks for, by their numbers: these and all before them, but for those that it asked for
+/// before or has made.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Below this number all are known.
+    pub known: i32,
+    /// So many in all.
+    pub all: i32,
+}
+
 /// What is kept of a pod.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum NotedPod {
+enum NotedPod {
     /// It is there.
     There {
         /// As it was seen last.
@@ -63,46 +82,59 @@ impl NotedPod {
     }
 }
 
-impl World {
-    /// Notes the pods that StatefulSets ask for and that a list of pods lacks, once both were listed. Returns their resources.
-    pub(super) fn note_missing(&mut self, scope: &Scope, now: Timestamp) -> BTreeSet<Key> {
-        let are_listed = self.lists.is_complete(Watched::Child(ChildKind::StatefulSet), scope);
-        let at = self.listed_pods.iter().position(|it| are_listed && it.is_of(scope));
-        let Some(listing) = at.map(|at| self.listed_pods.swap_remove(at)) else { return BTreeSet::new() };
-        let pods = self
-            .resources
-            .range(scope.keys())
-            .flat_map(|(key, it)| (0..it.asked_pods()).map(move |number| (key.clone(), key.pod(number))));
-        let is_missing = |(_, pod): &(Key, Key)| {
-            let noted = self.noted_pods.get(pod);
-            listing.lacks(pod) && noted.is_none_or(|it| it.there().is_some() && it.named().is_none())
-        };
-        let missing: Vec<(Key, Key)> = pods.filter(is_missing).collect();
-        for (resource, pod) in &missing {
-            let instance = resource.name.clone();
-            self.noted_pods.insert(pod.clone(), NotedPod::Missing { instance, since: now });
-        }
-        missing.into_iter().map(|(resource, _)| resource).collect()
+impl Pods {
+    /// Those in a scope of which something is noted.
+    pub fn noted_in<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Key> {
+        self.noted.range(scope.keys()).map(|(key, _)| key)
     }
 
-    /// Notes the pods that a StatefulSet asks for now, beyond so many as before, and that it has not made: no watch tells of one
-    /// that is refused from the start.
-    pub fn expect_pods(&mut self, resource: &Key, asked_before: i32, now: Timestamp) {
-        let Some(known) = self.resources.get(resource) else { return };
-        let rollout = known.live(ChildKind::StatefulSet).and_then(|live| live.rollout.as_ref());
-        let made = rollout.map_or(0, |it| it.replicas);
-        for pod in (asked_before.max(made)..known.asked_pods()).map(|number| resource.pod(number)) {
-            if self.noted_pods.get(&pod).and_then(NotedPod::named).is_none() {
-                let instance = resource.name.clone();
-                self.noted_pods.insert(pod, NotedPod::Missing { instance, since: now });
+    /// A list of pods is complete: what is missing in it is noted once the StatefulSets are listed too.
+    pub fn listed(&mut self, scope: &Scope, listing: Listing) {
+        self.listed.retain(|it| !it.is_of(scope));
+        self.listed.push(listing);
+    }
+
+    /// Notes the pods that StatefulSets ask for and that a list of pods lacks, once both were listed: so many of each of these
+    /// resources. Returns their resources.
+    pub fn note_missing<'a>(
+        &mut self,
+        scope: &Scope,
+        asked: impl Iterator<Item = (&'a Key, i32)>,
+        now: Timestamp,
+    ) -> BTreeSet<Key> {
+        let at = self.listed.iter().position(|it| it.is_of(scope));
+        let Some(listing) = at.map(|at| self.listed.swap_remove(at)) else { return BTreeSet::new() };
+        let pods = asked.flat_map(|(key, all)| (0..all).map(move |number| (key, key.pod(number))));
+        let is_missing = |(_, pod): &(&Key, Key)| {
+            let noted = self.noted.get(pod);
+            listing.lacks(pod) && noted.is_none_or(|it| it.there().is_some() && it.named().is_none())
+        };
+        let missing: Vec<(&Key, Key)> = pods.filter(is_missing).collect();
+        let resources = missing.iter().map(|(resource, _)| (*resource).clone()).collect();
+        for (resource, pod) in missing {
+            self.miss(resource, pod, now);
+        }
+        resources
+    }
+
+    /// Notes the pods that a StatefulSet asks for now and that it has not made: no watch tells of one that is refused from the
+    /// start.
+    pub fn expect(&mut self, resource: &Key, asked: Asked, now: Timestamp) {
+        for pod in (asked.known..asked.all).map(|number| resource.pod(number)) {
+            if self.noted.get(&pod).and_then(NotedPod::named).is_none() {
+                self.miss(resource, pod, now);
             }
         }
     }
 
+    fn miss(&mut self, resource: &Key, pod: Key, since: Timestamp) {
+        let instance = resource.name.clone();
+        self.noted.insert(pod, NotedPod::Missing { instance, since });
+    }
+
     /// A pod was seen. Returns its resource, if what is noted of it is news.
-    pub fn see_pod(&mut self, mut seen: SeenPod, now: Timestamp) -> Option<Key> {
-        let authority = self.lists.note(Watched::Pod, &seen.key, Moment::default());
-        let known = self.noted_pods.get(&seen.key);
+    pub fn see(&mut self, mut seen: SeenPod, authority: Authority, now: Timestamp) -> Option<Key> {
+        let known = self.noted.get(&seen.key);
         // It keeps its name from the pod that the StatefulSet asks for.
         if seen.revision.is_none() && matches!(known, Some(NotedPod::Missing { .. })) {
             return None;
@@ -112,7 +144,7 @@ impl World {
         let is_going = known.and_then(NotedPod::there).filter(is_same).is_some_and(|it| it.deleting);
         seen.deleting |= authority == Authority::Watch && is_going;
         if seen.revision.is_some() {
-            self.listed_pods.iter_mut().for_each(|it| it.show(&seen.key));
+            self.listed.iter_mut().for_each(|it| it.show(&seen.key));
         }
         let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
         // As nearly all pods.
@@ -126,50 +158,57 @@ impl World {
         let news = is_noted.then(|| facts(&seen));
         let noted = known.and_then(|it| it.unready_since(&seen.uid)).unwrap_or(now);
         let before = match is_noted {
-            true => self.noted_pods.insert(key, NotedPod::There { seen, noted }),
-            false => self.noted_pods.remove(&key),
+            true => self.noted.insert(key, NotedPod::There { seen, noted }),
+            false => self.noted.remove(&key),
         };
         let is_back = matches!(before, Some(NotedPod::Missing { .. }));
         let is_news = is_back || before.as_ref().and_then(NotedPod::there).map(facts) != news;
-        (is_news && self.resources.contains_key(&resource)).then_some(resource)
+        is_news.then_some(resource)
     }
 
     /// A pod was deleted by this operator: the watch tells later that it goes.
-    pub fn mark_pod_terminating(&mut self, pod: &Key, uid: &Uid) {
-        if let Some(NotedPod::There { seen, .. }) = self.noted_pods.get_mut(pod)
+    pub fn mark_terminating(&mut self, pod: &Key, uid: &Uid) {
+        if let Some(NotedPod::There { seen, .. }) = self.noted.get_mut(pod)
             && seen.uid == *uid
         {
             seen.deleting = true;
         }
     }
 
-    /// A pod is gone. Its StatefulSet makes another one of that name, unless it asks for fewer. Of one that served until it was
-    /// deleted with no grace, nothing is noted.
-    pub(super) fn end_pod(&mut self, key: &Key, now: Timestamp) -> Option<Key> {
-        let pod = self.noted_pods.remove(key);
-        let name = pod.as_ref().map(NotedPod::instance).or_else(|| Some(key.name.rsplit_once('-')?.0))?;
-        let resource = Key { namespace: key.namespace.clone(), name: name.to_owned() };
-        let asked = self.resources.get(&resource)?.asked_pods();
-        let comes_back = key.number_of_pod(&resource).is_some_and(|number| number < asked);
-        let since = match pod {
+    /// A pod is gone. Its StatefulSet makes another one of that name, unless it asks for fewer: `asked` says how many it asks for,
+    /// of a resource that is known. Of one that served until it was deleted with no grace, nothing is noted. Returns the resource.
+    pub fn end(&mut self, pod: &Key, asked: impl Fn(&Key) -> Option<i32>, now: Timestamp) -> Option<Key> {
+        let noted = self.noted.remove(pod);
+        let name = noted.as_ref().map(NotedPod::instance).or_else(|| Some(pod.name.rsplit_once('-')?.0))?;
+        let resource = Key { namespace: pod.namespace.clone(), name: name.to_owned() };
+        let asked = asked(&resource)?;
+        let comes_back = pod.number_of_pod(&resource).is_some_and(|number| number < asked);
+        let since = match noted {
             Some(NotedPod::There { seen, .. }) => seen.revision.map(|_| now),
             Some(NotedPod::Missing { since, .. }) => Some(since),
             None if comes_back => Some(now),
             None => return None,
         };
         if let Some(since) = since.filter(|_| comes_back) {
-            let instance = resource.name.clone();
-            self.noted_pods.insert(key.clone(), NotedPod::Missing { instance, since });
+            self.miss(&resource, pod.clone(), since);
         }
         Some(resource)
     }
 
+    /// A resource is gone: nobody makes its pods.
+    pub fn forget_missing(&mut self, resource: &Key) {
+        let missing = self.missing_of(resource).map(|(number, _)| resource.pod(number));
+        for pod in missing.collect::<Vec<_>>() {
+            self.noted.remove(&pod);
+        }
+    }
+
     /// The pods of the resource's StatefulSet that are not ready, by name, with the time since when that is known.
-    pub fn unready_pods_of<'a, 'b>(
+    pub fn unready_of<'a, 'b>(
         &'a self,
         resource: &'b Key,
     ) -> impl Iterator<Item = (&'a SeenPod, Timestamp)> + use<'a, 'b> {
-        self.noted_pods_of(resource).filter_map(|pod| match pod {
+        self.noted_of(resource).filter_map(|pod| match pod {
             NotedPod::There { seen, noted } => is_unready(seen).then_some((seen, *noted)),
             NotedPod::Missing { .. } => None,
         })
@@ -177,7 +216,7 @@ impl World {
 
     /// The numbers of pods that a StatefulSet of this resource lacks, with the time since when that is known. It may ask for
     /// fewer by now.
-    pub fn missing_pods_of<'a, 'b>(
+    pub fn missing_of<'a, 'b>(
         &'a self,
         resource: &'b Key,
     ) -> impl Iterator<Item = (i32, Timestamp)> + use<'a, 'b> {
@@ -188,18 +227,12 @@ impl World {
     }
 
     /// The numbers of pods of the resource's StatefulSet that are being deleted.
-    pub fn terminating_pods_of<'a, 'b>(
-        &'a self,
-        resource: &'b Key,
-    ) -> impl Iterator<Item = i32> + use<'a, 'b> {
-        let going = self.noted_pods_of(resource).filter_map(NotedPod::there).filter(|pod| goes(pod));
+    pub fn terminating_of<'a, 'b>(&'a self, resource: &'b Key) -> impl Iterator<Item = i32> + use<'a, 'b> {
+        let going = self.noted_of(resource).filter_map(NotedPod::there).filter(|pod| goes(pod));
         going.filter_map(|pod| pod.key.number_of_pod(resource))
     }
 
-    fn noted_pods_of<'a, 'b>(
-        &'a self,
-        resource: &'b Key,
-    ) -> impl Iterator<Item = &'a NotedPod> + use<'a, 'b> {
+    fn noted_of<'a, 'b>(&'a self, resource: &'b Key) -> impl Iterator<Item = &'a NotedPod> + use<'a, 'b> {
         self.noted_by_key(resource).map(|(_, pod)| pod)
     }
 
@@ -208,34 +241,34 @@ impl World {
         resource: &'b Key,
     ) -> impl Iterator<Item = (&'a Key, &'a NotedPod)> + use<'a, 'b> {
         // Most of the time every pod runs.
-        let any = (!self.noted_pods.is_empty()).then(|| {
+        let any = (!self.noted.is_empty()).then(|| {
             let mut prefix = format!("{}-", resource.name);
             prefix.truncate(KEPT_OF_POD_NAMES);
             let first = Key { namespace: resource.namespace.clone(), name: prefix.clone() };
             let is_next =
                 move |key: &Key| key.namespace == resource.namespace && key.name.starts_with(&prefix);
-            self.noted_pods.range(first..).take_while(move |(key, _)| is_next(key))
+            self.noted.range(first..).take_while(move |(key, _)| is_next(key))
         });
         any.into_iter().flatten().filter(|(_, pod)| pod.instance() == resource.name)
     }
 
     /// Why pods of a resource do not run that this kind of workload made.
-    pub fn problems_of_pods<'a, 'b>(
+    pub fn problems_of<'a, 'b>(
         &'a self,
         resource: &'b Key,
         workload: ChildKind,
     ) -> impl Iterator<Item = &'a str> + use<'a, 'b> {
-        let pods = self.noted_pods_of(resource).filter_map(NotedPod::there);
+        let pods = self.noted_of(resource).filter_map(NotedPod::there);
         let is_named = workload == ChildKind::StatefulSet;
         pods.filter(move |pod| pod.revision.is_some() == is_named).filter_map(|pod| pod.problem.as_deref())
     }
 
     /// The first pod of a resource, by name, that does not run.
     #[must_use]
-    pub fn failing_pod<'a>(&'a self, resource: &Key) -> Option<FailingPod<'a>> {
+    pub fn failing<'a>(&'a self, resource: &Key) -> Option<FailingPod<'a>> {
         let failing =
             |pod: &'a SeenPod| Some(FailingPod { name: &pod.key.name, problem: pod.problem.as_deref()? });
-        self.noted_pods_of(resource).filter_map(NotedPod::there).find_map(failing)
+        self.noted_of(resource).filter_map(NotedPod::there).find_map(failing)
     }
 }
 
@@ -284,34 +317,32 @@ mod tests {
 
     #[test]
     fn a_pod_that_we_deleted_goes_also_while_the_watch_shows_a_state_of_before_until_a_list_shows_it() {
-        let mut world = World::default();
-        let going = |world: &World| world.terminating_pods_of(&key("x")).count();
-        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
-        world.mark_pod_terminating(&key("x-0"), &Uid::from("another"));
-        assert_eq!(going(&world), 0);
-        world.mark_pod_terminating(&key("x-0"), &Uid::from("u"));
-        assert_eq!(going(&world), 1);
-        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
-        assert_eq!(going(&world), 1);
-        let scope = Scope::All;
-        world.lists.begin(Watched::Pod, scope);
-        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
-        assert_eq!(going(&world), 0, "etcd was restored");
-        world.mark_pod_terminating(&key("x-0"), &Uid::from("u"));
-        world.see_pod(pod("the next of this name"), Timestamp::UNIX_EPOCH);
-        assert_eq!(going(&world), 0);
+        let mut pods = Pods::default();
+        let going = |pods: &Pods| pods.terminating_of(&key("x")).count();
+        pods.see(pod("u"), Authority::Watch, Timestamp::UNIX_EPOCH);
+        pods.mark_terminating(&key("x-0"), &Uid::from("another"));
+        assert_eq!(going(&pods), 0);
+        pods.mark_terminating(&key("x-0"), &Uid::from("u"));
+        assert_eq!(going(&pods), 1);
+        pods.see(pod("u"), Authority::Watch, Timestamp::UNIX_EPOCH);
+        assert_eq!(going(&pods), 1);
+        pods.see(pod("u"), Authority::List, Timestamp::UNIX_EPOCH);
+        assert_eq!(going(&pods), 0, "etcd was restored");
+        pods.mark_terminating(&key("x-0"), &Uid::from("u"));
+        pods.see(pod("the next of this name"), Authority::Watch, Timestamp::UNIX_EPOCH);
+        assert_eq!(going(&pods), 0);
     }
 
     #[test]
     fn a_pod_of_somebody_else_takes_the_name_of_a_missing_pod_and_that_is_missing_all_the_same() {
-        let mut world = World::default();
+        let mut pods = Pods::default();
         let instance = "x".to_owned();
         let missing = NotedPod::Missing { instance, since: Timestamp::UNIX_EPOCH };
-        world.noted_pods.insert(key("x-0"), missing);
+        pods.noted.insert(key("x-0"), missing);
         let of_somebody_else = SeenPod { revision: None, ..pod("of somebody else") };
-        assert_eq!(world.see_pod(of_somebody_else, Timestamp::UNIX_EPOCH), None);
-        assert_eq!(world.missing_pods_of(&key("x")).count(), 1);
-        world.see_pod(pod("u"), Timestamp::UNIX_EPOCH);
-        assert_eq!(world.missing_pods_of(&key("x")).count(), 0);
+        assert_eq!(pods.see(of_somebody_else, Authority::Watch, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(pods.missing_of(&key("x")).count(), 1);
+        pods.see(pod("u"), Authority::Watch, Timestamp::UNIX_EPOCH);
+        assert_eq!(pods.missing_of(&key("x")).count(), 0);
     }
 }

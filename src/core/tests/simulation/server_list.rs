@@ -363,7 +363,7 @@ proptest! {
 
 /// The pods that the operator takes for missing.
 fn missing(simulation: &Simulation) -> usize {
-    simulation.reconciler.world().missing_pods_of(simulation.model.resource_key()).count()
+    simulation.reconciler.world().pods.missing_of(simulation.model.resource_key()).count()
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl<'a> Known<'a> {
 
     /// Whether the StatefulSet lacks this pod, and so many others. For how long, an operator that started anew does not know.
     pub(super) fn does_not_make(&self, first: &str, others: usize) -> bool {
-        let missing = self.reconciler.world().missing_pods_of(self.key);
+        let missing = self.reconciler.world().pods.missing_of(self.key);
         let numbers: Vec<i32> = missing.map(|(number, _)| number).collect();
         let is_lacking = numbers.iter().any(|number| self.key.pod(*number).name == first);
         self.kind() == "StatefulSet" && is_lacking && others < numbers.len()
