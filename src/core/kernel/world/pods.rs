@@ -24,11 +24,10 @@ pub struct Pods {
     listed: Vec<Listing>,
 }
 
-/// The pods that the StatefulSet of a resource asks for, by their numbers: these and all before them, but for those that it asked for
-/// before or has made.
+/// How many pods the StatefulSet of a resource asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Below this number all are known.
+    /// So many of them it asked for before, or has made.
     pub known: i32,
     /// So many in all.
     pub all: i32,
