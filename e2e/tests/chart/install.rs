@@ -177,9 +177,7 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     let follow_tutorial = || -> Result<()> {
         let desk = folder.join("tutorial");
         fs::create_dir(&desk)?;
-        // The page for clients makes one of this name meanwhile.
-        let tutorial = open(TUTORIAL)?.with("cache-authority", "authority-of-the-tutorial")?;
-        tutorial.type_tutorial(&desk).context(TUTORIAL)
+        open(TUTORIAL)?.type_tutorial(&desk).context(TUTORIAL)
     };
     let here = format!(".{}.svc", space.name());
     let follow_pages = || -> Result<()> {
@@ -284,6 +282,9 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     ensure!(site.short_names().await?.is_empty(), "the definition is an older one");
     // An older release of the same name took it along: `docs/changing-over.md` says that an upgrade brings it back.
     guide.shell("kubectl delete clusterrole memcached-operator-view")?;
+    let mut upgrade = Guide::open("docs/upgrade.md", release::kubeconfig(space, folder.path())?)?;
+    let changes = upgrade.run("# Upgrading the operator")?;
+    ensure!(changes.contains("nothing changes"), "the same chart changes {changes}");
     guide.run("Upgrading")?;
     ensure!(site.short_names().await? == ["mcd"], "the definition is upgraded with the chart");
     site.viewers_see_resources().await?;

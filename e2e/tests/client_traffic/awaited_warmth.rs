@@ -34,7 +34,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// less while it connects to a pod that is gone, for up to a second, and then makes up for it.
 const LEAST_READS: usize = 2_000;
 /// In a second that lasts longer a dip of one second may not show.
-const LONG: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(3);
 /// Which rollout is measured.
 #[derive(Clone, Copy)]
 struct Measured {
@@ -268,7 +268,8 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
             let mut shop = Shop::open(measured, cache, &mut client).await?;
             let without = seconds_of_a_rollout(&mut shop, &next(measured, Value::Null)).await?;
             let longest = [&with, &without].map(|it| lasting(it).max().unwrap_or_default().as_secs_f32());
-            assert!(are_rarely_long(&with), "many are long: {:.1?}", lasting(&with).collect::<Vec<_>>());
+            let lasted: Vec<Duration> = lasting(&with).collect();
+            let rarely_long = are_rarely_long(&with);
             let [with, without] = [with, without].map(|it| ratios(&it));
             let bound = measured.bound()?;
             println!(
@@ -281,6 +282,7 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
                 lowest(&without),
                 without.len(),
             );
+            assert!(rarely_long, "many are long: {lasted:.1?}");
             assert!(with.len() > 10 && lowest(&with) >= bound, "{with:.2?}");
             assert!(lowest(&without) < lowest(&with), "warmth changes nothing: {with:.2?}, {without:.2?}");
         }
@@ -314,8 +316,8 @@ fn a_second_that_is_missing_is_noticed() {
 fn seconds_that_last_long_are_noticed_where_they_are_not_rare() {
     let begins = Instant::now();
     let lasting = |millis: u64| Second { begins, ends: begins + Duration::from_millis(millis), ratio: 1.0 };
-    assert!(are_rarely_long(&[1_000, 1_900, 2_000, 1_000, 3_400].map(lasting)));
-    assert!(!are_rarely_long(&[1_000, 1_900, 1_000, 3_400].map(lasting)));
+    assert!(are_rarely_long(&[1_000, 2_900, 3_000, 1_000, 3_400].map(lasting)));
+    assert!(!are_rarely_long(&[1_000, 2_900, 1_000, 3_400].map(lasting)));
 }
 
 #[test]

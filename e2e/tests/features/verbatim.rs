@@ -50,8 +50,8 @@ const SECTIONS: [&str; 17] = [
 ];
 /// Specs of each section.
 const EACH: usize = 8;
-/// So many of them the API server takes at least: what it refuses shows nothing of how a section is stored.
-const LEAST: usize = 2;
+/// So many of them the API server takes at least with each workload: what it refuses shows nothing of how a section is stored.
+const LEAST: usize = 1;
 /// Where the dice of the first section begin. With others a section may have fewer that the API server takes.
 const SEED: u64 = 4_514;
 /// The metric of templates that were put back.
@@ -67,20 +67,29 @@ fn known() -> Vec<Value> {
     };
     let nothing = json!({"user": "", "role": "", "type": "", "level": ""});
     let memory = |target: Value| json!({"metrics": [{"type": "Resource", "resource": {"name": "memory", "target": target}}]});
-    vec![
+    let of_pods = [
         json!({"pod": {"tolerations": [{"key": "a", "operator": "Exists", "value": "", "effect": ""}]}}),
         json!({"pod": {"tolerations": [{"key": "", "operator": "Exists", "tolerationSeconds": null}]}}),
         json!({"pod": {"imagePullSecrets": [{"name": ""}]}}),
         json!({"security": {"podSecurityContext": {"seLinuxOptions": nothing, "runAsUser": 0, "fsGroup": 0}}}),
         json!({"security": {"containerSecurityContext": {"seLinuxOptions": nothing, "runAsNonRoot": false}}}),
+        json!({"pod": {"affinity": {"nodeAffinity": {}, "podAffinity": {}, "podAntiAffinity": {}}}}),
+    ];
+    let of_autoscalers = [
         scaled(json!({"behavior": {"scaleDown": {"tolerance": "0.05"}}})),
         scaled(
             json!({"behavior": {"scaleUp": {"tolerance": "0"}, "scaleDown": {"stabilizationWindowSeconds": 0}}}),
         ),
         scaled(memory(json!({"type": "AverageValue", "averageValue": "0.5Gi"}))),
         scaled(memory(json!({"type": "AverageValue", "averageValue": "1024Ki", "averageUtilization": null}))),
-        json!({"pod": {"affinity": {"nodeAffinity": {}, "podAffinity": {}, "podAntiAffinity": {}}}}),
-    ]
+    ];
+    let named = of_pods.clone().map(with_named_pods);
+    [of_pods.as_slice(), named.as_slice(), of_autoscalers.as_slice()].concat()
+}
+
+fn with_named_pods(mut spec: Value) -> Value {
+    spec["workload"] = json!(STATEFUL_SET);
+    spec
 }
 
 /// Numbers that look random and are the same each time.
@@ -365,15 +374,13 @@ fn drawn() -> Result<Drawn> {
     Ok(Drawn { of_sections, more })
 }
 
-/// The known specs, those of each section, and then the others. Every other one has named pods: half of each section's are passed on
-/// to a StatefulSet.
+/// The known specs, those of each section, and then the others. Every other one that is drawn has named pods: half of each section's
+/// are passed on to a StatefulSet.
 fn specs() -> Result<Vec<Value>> {
     let Drawn { of_sections, more } = drawn()?;
-    let mut specs = [known(), of_sections, more].concat();
-    for spec in specs.iter_mut().skip(1).step_by(2) {
-        spec["workload"] = json!(STATEFUL_SET);
-    }
-    Ok(specs)
+    let drawn = [of_sections, more].concat().into_iter().enumerate();
+    let drawn = drawn.map(|(at, spec)| if at % 2 == 1 { with_named_pods(spec) } else { spec });
+    Ok(known().into_iter().chain(drawn).collect())
 }
 
 /// What runs the pods of this spec.
@@ -385,10 +392,12 @@ fn count(all: &[bool]) -> usize {
     all.iter().filter(|it| **it).count()
 }
 
-/// Sections of which too few are in place, and how many.
-fn rarely_in_place(ends: &[bool]) -> Vec<(&'static str, usize)> {
-    let of_sections = SECTIONS.into_iter().zip(ends[known().len()..].chunks(EACH).map(count));
-    of_sections.filter(|(_, in_place)| *in_place < LEAST).collect()
+/// Sections of which too few are in place without and with named pods, and how many.
+fn rarely_in_place(ends: &[bool]) -> Vec<(&'static str, [usize; 2])> {
+    let in_place =
+        |ends: &[bool]| [0, 1].map(|first| ends.iter().skip(first).step_by(2).filter(|it| **it).count());
+    let of_sections = SECTIONS.into_iter().zip(ends[known().len()..].chunks(EACH).map(in_place));
+    of_sections.filter(|(_, in_place)| in_place.iter().any(|it| *it < LEAST)).collect()
 }
 
 /// How many of the specs with this workload are in place.
