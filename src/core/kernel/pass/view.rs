@@ -223,7 +223,7 @@ impl<'a> View<'a> {
 
     /// Pods that the StatefulSet asks for and that are missing, each with the time from which on it is given up.
     fn missing_pods(&self) -> impl Iterator<Item = (i32, Timestamp)> + use<'a> {
-        let asked = self.our_workload().map_or(0, Live::asked);
+        let asked = self.resource.asked_pods();
         let missing = self.world.pods.missing_of(&self.resource.seen.key);
         let missing = missing.filter(move |(number, _)| *number < asked);
         missing.filter_map(|(number, since)| Some((number, is_given_up_after(since)?)))

@@ -455,7 +455,22 @@ impl World {
     /// A pod was seen. Returns its resource, if what is noted of it is news.
     pub fn see_pod(&mut self, seen: SeenPod, now: Timestamp) -> Option<Key> {
         let authority = self.lists.note(Watched::Pod, &seen.key, Moment::default());
-        self.pods.see(seen, authority, now).filter(|resource| self.resources.contains_key(resource))
+        let news = match self.in_the_way_of(&seen) {
+            Some(resource) => self.pods.see_in_the_way(seen.key, resource, now),
+            None => self.pods.see(seen, authority, now),
+        };
+        news.filter(|resource| self.resources.contains_key(resource))
+    }
+
+    /// The resource whose StatefulSet cannot make a pod, because this one of somebody else has its name: by the labels it seems to be
+    /// that pod, or it was taken out of the StatefulSet by other ones.
+    fn in_the_way_of(&self, seen: &SeenPod) -> Option<Key> {
+        let (name, number) = seen.key.name.rsplit_once('-').filter(|_| seen.revision.is_none())?;
+        let number: i32 = number.parse().ok()?;
+        let resource = Key { namespace: seen.key.namespace.clone(), name: name.to_owned() };
+        let is_asked_for = || self.resources.get(&resource).is_some_and(|it| number < it.asked_pods());
+        // By its labels: the StatefulSet may not be listed yet.
+        (name == seen.instance || is_asked_for()).then_some(resource)
     }
 
     /// Notes the pods that a StatefulSet asks for now, beyond so many as before, and that it has not made.
@@ -510,7 +525,8 @@ impl World {
 #[cfg(test)]
 mod tests {
     use kube_core::DynamicObject;
-    use serde_json::json;
+    use rstest::rstest;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::kernel::backoff::{Attempt, Backoff};
@@ -524,6 +540,43 @@ mod tests {
         }))
         .unwrap();
         seen::resource(&object).unwrap()
+    }
+
+    /// The StatefulSet asks for two pods. A pod that has another name for its cache was taken out of the StatefulSet by hand.
+    #[rstest]
+    #[case::with_the_labels_of_the_cache("x")]
+    #[case::with_other_labels("x-debug")]
+    fn a_pod_of_somebody_else_takes_the_name_of_a_named_pod_and_that_is_known_to_be_missing(
+        #[case] instance: &str,
+    ) {
+        let mut world = World::default();
+        world.see_resource(resource("1"));
+        let metadata =
+            |name: &str| json!({"namespace": "n", "name": name, "uid": name, "resourceVersion": "1"});
+        let set = json!({"metadata": metadata("x"), "spec": {"replicas": 2}});
+        let set = seen::child(ChildKind::StatefulSet, &serde_json::from_value(set).unwrap()).unwrap();
+        world.see_child(set, Timestamp::UNIX_EPOCH);
+        let pod = |name: &str, instance: &str, owners: Value| {
+            let mut pod = json!({"metadata": metadata(name), "status": {"phase": "Running"}});
+            pod["metadata"]["labels"] =
+                json!({"app.kubernetes.io/instance": instance, "controller-revision-hash": "x-1"});
+            pod["metadata"]["ownerReferences"] = owners;
+            seen::pod(&serde_json::from_value(pod).unwrap()).unwrap()
+        };
+        let of_set = json!([
+            {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "x", "uid": "x", "controller": true}
+        ]);
+        let missing = |world: &World| world.pods.missing_of(&resource("1").key).count();
+        let of_somebody_else = |name: &str| pod(name, instance, json!([]));
+        // A list shows it as well as an event does.
+        world.lists.begin(Watched::Pod, Scope::All);
+        let news = world.see_pod(of_somebody_else("x-1"), Timestamp::UNIX_EPOCH);
+        assert_eq!((news, missing(&world)), (Some(resource("1").key), 1));
+        assert_eq!(world.see_pod(of_somebody_else("x-1"), Timestamp::UNIX_EPOCH), None, "no news");
+        world.see_pod(of_somebody_else("x-7d4b9c6f5-24689"), Timestamp::UNIX_EPOCH);
+        assert_eq!(missing(&world), 1, "a Deployment's pod has nobody's name");
+        world.see_pod(pod("x-1", "x", of_set), Timestamp::UNIX_EPOCH);
+        assert_eq!(missing(&world), 0);
     }
 
     #[test]

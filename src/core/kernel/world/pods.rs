@@ -104,10 +104,7 @@ impl Pods {
         let at = self.listed.iter().position(|it| it.is_of(scope));
         let Some(listing) = at.map(|at| self.listed.swap_remove(at)) else { return BTreeSet::new() };
         let pods = asked.flat_map(|(key, all)| (0..all).map(move |number| (key, key.pod(number))));
-        let is_missing = |(_, pod): &(&Key, Key)| {
-            let noted = self.noted.get(pod);
-            listing.lacks(pod) && noted.is_none_or(|it| it.there().is_some() && it.named().is_none())
-        };
+        let is_missing = |(_, pod): &(&Key, Key)| listing.lacks(pod) && !self.noted.contains_key(pod);
         let missing: Vec<(&Key, Key)> = pods.filter(is_missing).collect();
         let resources = missing.iter().map(|(resource, _)| (*resource).clone()).collect();
         for (resource, pod) in missing {
@@ -131,13 +128,19 @@ impl Pods {
         self.noted.insert(pod, NotedPod::Missing { instance, since });
     }
 
+    /// A pod of somebody else was seen that keeps its name from a pod of this resource's StatefulSet. Returns the resource where that
+    /// is news.
+    pub fn see_in_the_way(&mut self, pod: Key, resource: Key, now: Timestamp) -> Option<Key> {
+        if matches!(self.noted.get(&pod), Some(NotedPod::Missing { .. })) {
+            return None;
+        }
+        self.miss(&resource, pod, now);
+        Some(resource)
+    }
+
     /// A pod was seen. Returns its resource, if what is noted of it is news.
     pub fn see(&mut self, mut seen: SeenPod, authority: Authority, now: Timestamp) -> Option<Key> {
         let known = self.noted.get(&seen.key);
-        // It keeps its name from the pod that the StatefulSet asks for.
-        if seen.revision.is_none() && matches!(known, Some(NotedPod::Missing { .. })) {
-            return None;
-        }
         // An event without the deletion that we know of is from before it. A list is the truth, also after a restore of etcd.
         let is_same = |it: &&SeenPod| it.uid == seen.uid;
         let is_going = known.and_then(NotedPod::there).filter(is_same).is_some_and(|it| it.deleting);
@@ -330,18 +333,5 @@ mod tests {
         pods.mark_terminating(&key("x-0"), &Uid::from("u"));
         pods.see(pod("the next of this name"), Authority::Watch, Timestamp::UNIX_EPOCH);
         assert_eq!(going(&pods), 0);
-    }
-
-    #[test]
-    fn a_pod_of_somebody_else_takes_the_name_of_a_missing_pod_and_that_is_missing_all_the_same() {
-        let mut pods = Pods::default();
-        let instance = "x".to_owned();
-        let missing = NotedPod::Missing { instance, since: Timestamp::UNIX_EPOCH };
-        pods.noted.insert(key("x-0"), missing);
-        let of_somebody_else = SeenPod { revision: None, ..pod("of somebody else") };
-        assert_eq!(pods.see(of_somebody_else, Authority::Watch, Timestamp::UNIX_EPOCH), None);
-        assert_eq!(pods.missing_of(&key("x")).count(), 1);
-        pods.see(pod("u"), Authority::Watch, Timestamp::UNIX_EPOCH);
-        assert_eq!(pods.missing_of(&key("x")).count(), 0);
     }
 }
