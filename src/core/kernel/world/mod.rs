@@ -555,6 +555,8 @@ mod tests {
             |name: &str| json!({"namespace": "n", "name": name, "uid": name, "resourceVersion": "1"});
         let set = json!({"metadata": metadata("x"), "spec": {"replicas": 2}});
         let set = seen::child(ChildKind::StatefulSet, &serde_json::from_value(set).unwrap()).unwrap();
+        // Of what a list shows first, the list of pods says what is missing.
+        world.lists.begin(Watched::Child(ChildKind::StatefulSet), Scope::All);
         world.see_child(set, Timestamp::UNIX_EPOCH);
         let pod = |name: &str, instance: &str, owners: Value| {
             let mut pod = json!({"metadata": metadata(name), "status": {"phase": "Running"}});

@@ -192,7 +192,7 @@ fn take(simulation: &mut Simulation, step: &Step) {
         Step::PodProblem(problem) => {
             let key = simulation.model.resource_key().clone();
             let pod = SeenPod {
-                key: Key { name: format!("{NAME}-1"), ..key },
+                key: Key { name: format!("{NAME}-5d4f8-x2x7q"), ..key },
                 uid: Uid::from(String::new()),
                 resource_version: ResourceVersion::default(),
                 instance: NAME.to_owned(),
