@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 
 use jiff::Timestamp;
@@ -198,6 +198,18 @@ fn a_kubeconfig_that_is_not_there_is_named_and_nobody_is_told_to_set_the_variabl
         "{said}"
     );
     assert!(!said.contains("set KUBECONFIG"), "{said}");
+}
+
+/// A pipe gives its content once: a second look would find nothing, and another cause.
+#[test]
+fn of_a_kubeconfig_from_a_pipe_that_cannot_be_used_the_cause_is_told() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+    program.arg("plan").env("KUBECONFIG", "/dev/stdin").env_remove("KUBERNETES_SERVICE_HOST");
+    program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut running = program.spawn().unwrap();
+    running.stdin.take().unwrap().write_all(b"kind: Config\ncurrent-context: of-the-pipe\n").unwrap();
+    let said = text(&running.wait_with_output().unwrap().stderr);
+    assert!(said.contains("because: ") && said.contains("of-the-pipe"), "{said}");
 }
 
 /// What a port hears first while the program asks a cluster for its caches, and what the program says. Whoever comes there is

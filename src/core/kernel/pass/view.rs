@@ -198,7 +198,7 @@ impl<'a> View<'a> {
     pub fn unmade_pods(&self, wanted: i32, at: Timestamp) -> Vec<i32> {
         let Some(set) = self.our_stateful_set() else { return Vec::new() };
         let lacking = set.asked() - set.rollout.as_ref().map_or(0, |it| it.replicas);
-        let refused = self.missing_pods().filter(|(_, since)| *since <= at);
+        let refused = self.missing_pods().filter(|(_, given_up_at)| *given_up_at <= at);
         let mut unmade: Vec<i32> = refused.map(|(number, _)| number).collect();
         if i32::try_from(unmade.len()).is_ok_and(|refused| lacking < refused) {
             return Vec::new();
