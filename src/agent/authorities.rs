@@ -103,6 +103,19 @@ mod tests {
     }
 
     #[test]
+    fn others_are_told_apart_by_their_certificates_also_where_they_have_the_old_names() {
+        let of = |certificate: u8| {
+            let authorities = BTreeMap::from([(vec![certificate], b"ours".to_vec())]);
+            Pair { authorities: Some(authorities), ..pair(0..0) }
+        };
+        let mut authorities = Authorities::default();
+        assert!(!authorities.are_others_than(&of(1)), "memcached was told of none");
+        authorities.tell(None, &of(1));
+        assert!(!authorities.are_others_than(&of(1)));
+        assert!(authorities.are_others_than(&of(2)));
+    }
+
+    #[test]
     fn many_authorities_that_are_gone_are_told_of_in_few_sentences() {
         let (eight, many) = (gone(8), gone(140));
         assert!(eight.len() == 8 && eight.iter().all(|it| it.contains("of CN=ä")), "{eight:?}");
