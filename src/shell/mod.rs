@@ -255,6 +255,7 @@ impl Operator {
         }
         tracing::info!(in_flight = self.in_flight, "ending: no new work, requests under way may finish");
         watches.shutdown().await;
+        self.publisher.hurry();
         self.lead(false);
         if self.drain(&mut pings, &mut signals).await == Ended::AtOnce {
             return Ok(Ended::AtOnce);
@@ -302,6 +303,7 @@ impl Operator {
         for effect in effects {
             self.carry_out(effect);
         }
+        self.publisher.give_way(self.in_flight);
         if leads_then {
             self.step(Event::Leading(true));
         }

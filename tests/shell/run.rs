@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::{Frame, answer, get, get_securely, in_parts, ok, page, refusal, watch};
 
@@ -361,6 +361,22 @@ async fn a_leader_publishes_the_events_of_what_was_done_before_it_lets_the_lease
     let operator = Operator::electing(&cluster, LONG).await;
     ends_after_its_events(&cluster, operator).await;
     assert_eq!(cluster.let_go.load(Ordering::Relaxed), 1);
+}
+
+/// Of three writes one hangs.
+#[tokio::test]
+async fn events_give_way_to_a_write_that_is_under_way() {
+    let cluster = one_resource();
+    cluster.stores.store(true, Ordering::Relaxed);
+    let _operator = Operator::start(&cluster).await;
+    until("three writes", || cluster.writes.lock().unwrap().len() == 3).await;
+    let begun = Instant::now();
+    (0..2).for_each(|_| cluster.released.notify_one());
+    for told in 1..=2 {
+        until("an Event", || cluster.events.lock().unwrap().len() == told).await;
+        cluster.heard.notify_one();
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(100), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
