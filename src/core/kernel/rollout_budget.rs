@@ -16,7 +16,8 @@
 //! Secret is missing or StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a
 //! free one is needed again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource
 //! is looked at again when a turn ends. One that is to adopt next waits also while another resource halts that. A resource that
-//! adopts a newer template and stalls or is refused blocks all further adoptions until its turn ends. That it did is on record too,
+//! adopts a newer template and stalls or is refused blocks all further adoptions until its turn ends: it keeps its turn, suspended,
+//! also where others have all turns when it is to be tried again. Of several that block, the first by name goes on. That it did is on record too,
 //! for whoever starts or leads later: an edit, a pause or a pod that is lost may hide it from the conditions. Under an older
 //! definition, which drops that field, only what the conditions say just then counts for them.
 //!
@@ -194,7 +195,10 @@ impl TurnState {
                 let stalled = stalled || turn.idle || turn.halts_adoption();
                 Self::Granted(RolloutTurn { stalled, ..turn })
             }
-            Self::Suspended(turn, reason) => Self::Suspended(RolloutTurn { stalled, ..turn }, reason),
+            Self::Suspended(turn, reason) => {
+                let stalled = stalled || turn.halts_adoption();
+                Self::Suspended(RolloutTurn { stalled, ..turn }, reason)
+            }
             other => other,
         }
     }
@@ -281,9 +285,10 @@ impl RolloutBudget {
             }
             (Some(turn), None) => TurnState::Granted(turn),
             (None, Some(cause)) if self.may_grant(key, cause) => TurnState::Granted(RolloutTurn::new(cause)),
-            // Should the cause go away, the pods that are left may not go without a turn.
-            (Some(turn), Some(cause)) if !done => {
-                TurnState::Suspended(RolloutTurn { cause, ..turn }, Some(cause))
+            // Should the cause go away, the pods that are left may not go without a turn. And others may not adopt a template that
+            // was refused, whoever has the turns when it is tried again.
+            (Some(turn), Some(cause)) if !done || turn.halts_adoption() => {
+                TurnState::Suspended(RolloutTurn { cause, idle: true, ..turn }, Some(cause))
             }
             (_, Some(cause)) => TurnState::Waiting(cause),
             (None, None) => TurnState::NotNeeded,
@@ -347,7 +352,7 @@ impl RolloutBudget {
         let seen = |key: &&Key| self.sees(key);
         let waiting = self.waiting.keys().filter(seen).take(free);
         let adopting = self.adopting.iter().filter(seen).take(adopting);
-        // Who halts adoption keeps all others from it, and not itself.
+        // Who halts adoption keeps all others from it, and the first by name not itself.
         let may_go_on = |key: &&Key| self.adopting.contains(*key) && !self.is_adoption_halted(Some(*key));
         let halting = self.turns.halting.iter().filter(seen).filter(may_go_on);
         let mut called: Vec<Key> = waiting.chain(adopting).chain(halting).cloned().collect();
@@ -398,9 +403,10 @@ impl RolloutBudget {
         self.unseen.is_empty() && self.rolling(Some(key)) < self.settings.limit
     }
 
-    fn is_adoption_halted(&self, but: Option<&Key>) -> bool {
-        let own = but.and_then(|key| self.turn(key)).filter(|own| own.halts_adoption());
-        self.turns.halting.len() > usize::from(own.is_some())
+    /// Whether somebody keeps this resource, or any, from adopting. Of several that halt adoption the first by name goes on: all
+    /// of them would wait for each other.
+    fn is_adoption_halted(&self, of: Option<&Key>) -> bool {
+        self.turns.halting.first().is_some_and(|first| of != Some(first))
     }
 }
 
@@ -541,11 +547,13 @@ mod tests {
         };
         let stalls = saying("Stalled", "ProgressDeadlineExceeded");
         let is_refused = saying("Reconciling", "AdmissionDenied");
+        // It hides what becomes of the pods.
+        let is_paused = saying("Paused", "Paused");
         let is_edited = saying("Reconciling", "NewGeneration");
         let stalled = MemcachedStatus { budgeted_rollout_stalled: true, ..is_edited.clone() };
         let ended = MemcachedStatus { budgeted_rollout: None, ..stalled.clone() };
         let budget = BudgetSettings { limit: 2, adoption: Adoption::Budgeted };
-        let statuses = [stalls, is_refused, is_edited, stalled, ended];
+        let statuses = [stalls, is_refused, is_paused, is_edited, stalled, ended];
         let counts = statuses.map(|status| {
             let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
             rollout_budget.restore(&key("a"), &status);
@@ -553,7 +561,7 @@ mod tests {
             let RolloutCounts { rolling, waiting: _, adoption_halted } = rollout_budget.counts();
             (rolling, adoption_halted)
         });
-        assert_eq!(counts, [(1, true), (1, true), (1, false), (1, true), (0, false)]);
+        assert_eq!(counts, [(1, true), (1, true), (1, true), (1, false), (1, true), (0, false)]);
     }
 
     #[test]
@@ -634,6 +642,40 @@ mod tests {
         rollout_budget.note(&key("a"), tried_again);
         assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 0, adoption_halted: true });
     }
+
+    #[test]
+    fn who_is_refused_to_adopt_keeps_others_from_it_also_while_rotations_have_all_turns() {
+        let mut rollout_budget = of_one();
+        rollout_budget.note(&key("a"), idle(Adopting));
+        rollout_budget.note(&key("b"), rolling(Secret));
+        let tried_again = rollout_budget.turn_state(&key("a"), Some(Adopting), true).stalled(false);
+        assert_eq!(tried_again, rolling(Adopting).suspended(Some(Adopting)).stalled(true));
+        rollout_budget.note(&key("a"), tried_again);
+        assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 1, adoption_halted: true });
+        assert_eq!(rollout_budget.call_next(), vec![]);
+        rollout_budget.note(&key("b"), TurnState::NotNeeded);
+        assert_eq!(rollout_budget.call_next(), vec![key("a")]);
+        let goes_on = rollout_budget.turn_state(&key("a"), Some(Adopting), true);
+        assert_eq!(goes_on, rolling(Adopting).stalled(true));
+    }
+
+    #[test]
+    fn of_two_that_halt_adoption_one_goes_on() {
+        let budget = BudgetSettings { limit: 2, adoption: Adoption::Budgeted };
+        let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
+        ["a", "b"].iter().for_each(|name| rollout_budget.note(&key(name), idle(Adopting)));
+        let tried_again = ["b", "a"].map(|name| {
+            let tried_again = rollout_budget.turn_state(&key(name), Some(Adopting), true);
+            rollout_budget.note(&key(name), tried_again);
+            tried_again
+        });
+        let waits = rolling(Adopting).suspended(Some(Adopting)).stalled(true);
+        assert_eq!(tried_again, [waits, rolling(Adopting).stalled(true)]);
+        assert_eq!(rollout_budget.call_next(), vec![]);
+        rollout_budget.note(&key("a"), TurnState::NotNeeded);
+        assert_eq!(rollout_budget.call_next(), vec![key("b")]);
+    }
+
     /// A [`RolloutBudget`] without counters: every answer walks through all turns and all that wait.
     #[derive(Default)]
     struct Walked {
@@ -667,9 +709,9 @@ mod tests {
             self.turns.iter().filter(|(key, turn)| Some(*key) != but && !turn.idle).count()
         }
 
-        fn halted(&self, but: Option<&Key>) -> bool {
-            let mut others = self.turns.iter().filter(|(key, _)| Some(*key) != but);
-            others.any(|(_, turn)| turn.stalled && turn.cause == Adopting)
+        fn halted(&self, of: Option<&Key>) -> bool {
+            let mut halting = self.turns.iter().filter(|(_, turn)| turn.stalled && turn.cause == Adopting);
+            halting.next().is_some_and(|(first, _)| of != Some(first))
         }
 
         fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {

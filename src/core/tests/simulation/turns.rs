@@ -1,6 +1,7 @@
 //! Who has a turn and may not go on gives it back, and who adopts a newer template and comes to harm keeps the others
 //! from it, whoever leads.
 
+use jiff::SignedDuration;
 use memcached_operator_core::api::spec::NetworkPolicySpec;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::desired::partition::HELD;
@@ -321,6 +322,33 @@ fn adoption_that_is_refused_halts_too_and_keeps_no_secret_from_being_rotated() {
     fleet.secrets().set_secret(Some(5));
     fleet.let_pass(20);
     assert_eq!(fleet.rollouts(), [0, 1, 1]);
+}
+
+/// No pod comes up for a while, so that a rotation has the only turn whenever the refused cache is tried again.
+#[test]
+fn adoption_that_is_refused_stays_halted_while_a_rotation_has_the_only_turn() {
+    let mut fleet = Fleet::new(4, 2);
+    fleet.refused = Some((FIRST, Category::AdmissionDenied));
+    fleet.restart(BudgetSettings { limit: 1, adoption: Adoption::Budgeted });
+    fleet.quiet();
+    fleet.secrets().set_secret(Some(5));
+    fleet.quiet();
+    for _ in 0..3 {
+        for _ in 0..10 {
+            fleet.pass_time(SignedDuration::from_mins(1));
+            fleet.quiet();
+            assert!(fleet.is_halted());
+        }
+        assert_eq!(fleet.rollouts(), [0, 0, 1, 0]);
+        fleet.change_leader();
+        fleet.quiet();
+    }
+    fleet.let_pass(20);
+    assert!(fleet.is_halted());
+    assert_eq!(fleet.rollouts(), [0, 0, 1, 1]);
+    fleet.refused = None;
+    fleet.let_pass(20);
+    assert_eq!(fleet.at(REVISION), ["1"; 4]);
 }
 
 /// A turn is free and is of no use to it: the step in which it is looked at has an end.
