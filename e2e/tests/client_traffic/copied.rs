@@ -1,5 +1,7 @@
 //! What a reader copies from `docs/clients.md` for a cache with TLS and passwords: the commands, the Pod that takes its variables
-//! and a file from what they made, and the program that reads both. All as the page has it, against pods of both workloads.
+//! and a file from what they made, and the program that reads both; and the two Pods that take the ConfigMap with the servers, as
+//! variables and as a file. All as the page has it, against pods of both workloads. But each Pod is called `shop` on the page, and
+//! here they run side by side: so the two have other names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +15,7 @@ use e2e::testing::guide::{Guide, blocks, read};
 use e2e::testing::tls::Authority;
 use e2e::testing::{Space, await_answer, release};
 use futures::future::try_join_all;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -27,6 +29,11 @@ const PAGE: &str = "docs/clients.md";
 /// The section with the commands and the Pod, and the one with the program.
 const POD: &str = "What your pod needs";
 const PROGRAM: &str = "A ring with TLS and a password";
+/// The sections with the Pods that take the ConfigMap with the servers, and what these are called here.
+const BY_ENVIRONMENT: (&str, &str) = ("Finding the pods", "shop-by-environment");
+const BY_FILE: (&str, &str) = ("Named pods", "shop-by-file");
+/// Where the programs of the page look for the list.
+const LIST: &str = "/etc/cache/servers";
 /// What the reader writes for `REPLACE-ME`.
 const PASSWORD: &str = "known-to-few";
 const PODS: usize = 2;
@@ -103,45 +110,91 @@ async fn servers(cache: &Cache<'_>, workload: &str) -> Result<(String, BTreeSet<
     Ok((format!("{service}:11212"), pods.collect()))
 }
 
-/// What the application finds in its pod.
+/// What the application finds in its pods.
 struct Application {
     variables: BTreeMap<String, String>,
     authority: String,
+    /// All variables of the pod that takes the whole ConfigMap.
+    environment: BTreeMap<String, String>,
+    /// The file of the pod that mounts it.
+    list: String,
 }
 
-/// Applies the Pod of the page as it stands there. memcached's image, which the node has, takes the name of the application's.
+/// The Pod of this section under this name.
+fn renamed((section, name): (&str, &str)) -> Result<String> {
+    let (manifest, line) = (block(section, "yaml")?, "\n  name: shop\n");
+    ensure!(manifest.contains(line), "{section}: another name");
+    Ok(manifest.replacen(line, &format!("\n  name: {name}\n"), 1))
+}
+
+/// Applies the Pods of the page, all together. memcached's image, which the node has, takes the name of the application's.
 async fn start(space: &Space, reader: &Guide, folder: &Path) -> Result<Application> {
     static LOADED: OnceCell<()> = OnceCell::const_new();
-    let manifest = block(POD, "yaml")?;
-    let pod: Value = serde_saphyr::from_str(&manifest).context("no object")?;
-    let container = &pod["spec"]["containers"][0];
+    let manifests = [block(POD, "yaml")?, renamed(BY_ENVIRONMENT)?, renamed(BY_FILE)?];
+    let mut pods = Vec::<Value>::new();
+    for manifest in &manifests {
+        pods.push(serde_saphyr::from_str(manifest).context("no object")?);
+    }
+    let container = &pods[0]["spec"]["containers"][0];
     let tag = container["image"].as_str().context("no image")?;
+    ensure!(
+        pods.iter().all(|it| it["spec"]["containers"][0]["image"] == tag),
+        "not all have the image {tag}"
+    );
     LOADED.get_or_try_init(async || space.cluster().load(&image::memcached()?.tagged(tag))).await?;
-    // The page's Pod says nothing of the user that it runs as, which the restricted level asks for.
+    // The page's Pods say nothing of the user that they run as, which the restricted level asks for.
     let labels = json!({"pod-security.kubernetes.io/enforce": "baseline"});
     let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
     let namespaces: Api<Namespace> = Api::all(space.client());
     namespaces.patch(space.name(), &PatchParams::default(), &patch).await?;
     let file = folder.join("shop.yaml");
-    fs::write(&file, &manifest)?;
+    fs::write(&file, manifests.join("---\n"))?;
     let apply = format!("kubectl apply --filename={}", file.display());
     // Whoever admits pods sees the other level a moment later.
-    await_answer("the Pod is taken", async || reader.shell(&apply)).await?;
-    let name = pod["metadata"]["name"].as_str().context("no name")?;
-    space.wait::<Pod>(name, "it is ready", |pod| pod.is_some_and(is_ready)).await?;
-    let print = |path: &str| reader.shell(&format!("kubectl exec {name} -- cat {path}"));
-    let environment = print("/proc/self/environ")?;
-    let set = environment.split('\0').filter_map(|it| it.split_once('='));
-    let mut variables: BTreeMap<_, _> = set.map(|(name, it)| (name.to_owned(), it.to_owned())).collect();
+    await_answer("the Pods are taken", async || reader.shell(&apply)).await?;
+    for pod in &pods {
+        let name = pod["metadata"]["name"].as_str().context("no name")?;
+        space.wait::<Pod>(name, "it is ready", |pod| pod.is_some_and(is_ready)).await?;
+    }
+    let print = |name: &str, path: &str| reader.shell(&format!("kubectl exec {name} -- cat {path}"));
+    let environment = |name: &str| -> Result<BTreeMap<String, String>> {
+        let printed = print(name, "/proc/self/environ")?;
+        let set = printed.split('\0').filter_map(|it| it.split_once('='));
+        Ok(set.map(|(name, it)| (name.to_owned(), it.to_owned())).collect())
+    };
+    let mut variables = environment("shop")?;
     let named = container["env"].as_array().context("no variables")?;
     variables.retain(|name, _| named.iter().any(|it| it["name"] == name.as_str()));
     let mounted = container["volumeMounts"][0]["mountPath"].as_str().context("nothing is mounted")?;
-    Ok(Application { variables, authority: print(&format!("{mounted}/ca.crt"))? })
+    Ok(Application {
+        variables,
+        authority: print("shop", &format!("{mounted}/ca.crt"))?,
+        environment: environment(BY_ENVIRONMENT.1)?,
+        list: print(BY_FILE.1, LIST)?,
+    })
 }
 
 fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+/// The Pods that take the ConfigMap have all that is in it, which is what the page says: as variables, and a server in each line
+/// of a file.
+async fn has_all_of_the_list(space: &Space, workload: &str, told: &str, found: &Application) -> Result<()> {
+    let data = space.api::<ConfigMap>().get("cache-servers").await?.data.unwrap_or_default();
+    let taken: BTreeMap<_, _> =
+        found.environment.iter().filter(|(name, _)| data.contains_key(*name)).collect();
+    let lines = told.split(',').map(|server| format!("{server}\n")).collect::<String>();
+    let wanted = json!({
+        "MEMCACHED_SERVERS": told,
+        "servers": lines,
+        "MEMCACHED_SERVERS_ARE": if workload == "StatefulSet" { "pods" } else { "service" },
+        "MEMCACHED_PORT": "11212",
+        "MEMCACHED_TLS": "true",
+    });
+    assert_eq!((json!(taken), &found.list), (wanted, &lines));
+    Ok(())
 }
 
 /// The program of the page with what the application has found, where the name server leads to the pods.
@@ -157,6 +210,7 @@ async fn finds_every_key(space: &Space, workload: &str) -> Result<()> {
     let variables = &application.variables;
     let wanted = json!({"MEMCACHED_SERVERS": told, "CACHE_USER": "shop", "CACHE_PASSWORD": PASSWORD});
     assert_eq!(json!(variables), wanted);
+    has_all_of_the_list(space, workload, &told, &application).await?;
 
     let file = folder.path().join("ca.crt");
     fs::write(&file, &application.authority)?;
