@@ -112,62 +112,70 @@ impl<'a> Scaled<'a> {
         (0..number).map(server).collect::<Vec<_>>().join(",")
     }
 
-    /// Waits until the workload has this number and both lists do; gives how long each was behind.
-    async fn behind(&self, number: i32) -> Result<[Duration; 2]> {
+    /// Waits until the workload has this number and both lists do; fails where a list was behind for too long. It may be ahead.
+    async fn apart(&self, number: i32) -> Result<Apart> {
         let (stood_still, servers) = (self.stalls.total(), self.servers(number));
         let told = format!("{} has {number} servers", self.name);
         let times = await_answer(&told, async || {
             let changed = self.number.since(&number).context("the workload")?;
             let status = self.status.since(&servers).context("the status")?;
             let config = self.config.since(&servers).context("the ConfigMap")?;
-            Ok([status, config].map(|told| told.saturating_duration_since(changed)))
+            Ok((changed, [status, config]))
         });
-        let behind = times.await?;
+        let (changed, lists) = times.await?;
+        let behind = lists.map(|list| list.saturating_duration_since(changed));
+        let ahead = lists.map(|list| changed.saturating_duration_since(list));
         let within = WITHIN + (self.stalls.total() - stood_still);
         ensure!(behind.iter().all(|behind| *behind < within), "{told} {behind:?} after the workload");
-        Ok(behind)
+        Ok(Apart { behind, ahead })
     }
 
-    async fn scale(&self, number: i32) -> Result<[Duration; 2]> {
+    async fn scale(&self, number: i32) -> Result<Apart> {
         let patch = Patch::Merge(json!({"spec": {"replicas": number}}));
         self.space.api::<StatefulSet>().patch_scale(&self.name, &PatchParams::default(), &patch).await?;
-        self.behind(number).await
+        self.apart(number).await
     }
 
-    /// The autoscaler gets other bounds, and moves the number into them; the list may know that before it happens. Gives how long
-    /// it was behind.
-    async fn bound(&self, bounds: (i32, i32), number: i32) -> Result<[Duration; 2]> {
+    /// The autoscaler gets other bounds, and moves the number into them; the list may know that before it happens.
+    async fn bound(&self, bounds: (i32, i32), number: i32) -> Result<Apart> {
         self.space.apply(&plain(&self.name, &spec(bounds))?).await?;
-        self.behind(number).await
+        self.apart(number).await
     }
 
-    async fn play(&self) -> Result<Behind> {
+    async fn play(&self) -> Result<Played> {
         self.bound((2, 5), 2).await?;
         await_ready(self.space, &self.name).await?;
         let raised = self.bound((3, 5), 3).await?;
-        let scaled = [self.scale(5).await?, self.scale(4).await?, self.scale(5).await?];
+        let scaled = vec![self.scale(5).await?, self.scale(4).await?, self.scale(5).await?];
         let lowered = self.bound((1, 2), 2).await?;
         await_ready(self.space, &self.name).await?;
-        Ok(Behind { scaled: scaled.to_vec(), bound: vec![raised, lowered] })
+        Ok(Played { scaled, bound: vec![raised, lowered] })
     }
 }
 
-/// How long status and ConfigMap were behind the workload's number.
-struct Behind {
-    /// Where it changed within the autoscaler's bounds.
-    scaled: Vec<[Duration; 2]>,
+/// How long status and ConfigMap were behind the workload's number, or ahead of it.
+struct Apart {
+    behind: [Duration; 2],
+    ahead: [Duration; 2],
+}
+
+/// How it was at each change.
+struct Played {
+    /// Where the number changed within the autoscaler's bounds.
+    scaled: Vec<Apart>,
     /// Where it changed with them.
-    bound: Vec<[Duration; 2]>,
+    bound: Vec<Apart>,
 }
 
 /// In words: of status and ConfigMap, the half and all of the times.
-fn told(behind: &[[Duration; 2]]) -> String {
+fn told(times: impl Iterator<Item = [Duration; 2]>) -> String {
+    let changes: Vec<_> = times.collect();
     let of = |place: usize| {
-        let mut times: Vec<_> = behind.iter().map(|both| both[place]).collect();
+        let mut times: Vec<_> = changes.iter().map(|both| both[place]).collect();
         times.sort();
         format!("half within {:?} and all within {:?}", times[times.len() / 2], times[times.len() - 1])
     };
-    format!("{} changes, the status {}, the ConfigMap {}", behind.len(), of(0), of(1))
+    format!("{} changes, the status {}, the ConfigMap {}", changes.len(), of(0), of(1))
 }
 
 #[tokio::test]
@@ -180,10 +188,18 @@ async fn the_list_of_servers_follows_an_autoscaler_within_two_seconds() -> Resul
             let scaled = Scaled::follow(space, format!("cache-{number}"));
             scaled.play().await
         });
-        let behind = at_once(CACHES, caches).await?;
-        let (scaled, bound): (Vec<_>, Vec<_>) = behind.into_iter().map(|it| (it.scaled, it.bound)).unzip();
-        println!("behind the number of named pods, scaled within bounds: {}", told(&scaled.concat()));
-        println!("behind the number of named pods, with other bounds: {}", told(&bound.concat()));
+        let played = at_once(CACHES, caches).await?;
+        let scaled = played.iter().flat_map(|it| &it.scaled);
+        println!(
+            "behind the number of named pods, scaled within bounds: {}",
+            told(scaled.map(|it| it.behind))
+        );
+        let bound = || played.iter().flat_map(|it| &it.bound);
+        println!("behind the number of named pods, with other bounds: {}", told(bound().map(|it| it.behind)));
+        println!(
+            "ahead of the number of named pods, with other bounds: {}",
+            told(bound().map(|it| it.ahead))
+        );
         operator.end().await
     })
     .await
