@@ -98,6 +98,12 @@ async fn find(rings: &mut [Ring], servers: &str) -> Result<Vec<i32>> {
     try_join_all(rings.iter_mut().map(|ring| ring.find(servers))).await
 }
 
+/// What is found, and how long that took.
+async fn timed(read: impl Future<Output = Result<i32>>) -> Result<(i32, Duration)> {
+    let asked = Instant::now();
+    Ok((read.await?, asked.elapsed()))
+}
+
 /// A client stores its keys, once it has come to all pods.
 pub(crate) async fn stores_all(ring: &mut Ring, put: impl AsyncFn(&mut Ring) -> Result<i32>) -> Result<()> {
     await_answer("a client stores all its keys", async || {
@@ -254,25 +260,35 @@ impl<'a> Scene<'a> {
     }
 
     /// The lowest shares that were read while this pod was away, at once and again and again until it is replaced: by clients that
-    /// stay as they are, or that are made anew from the addresses that are left.
+    /// stay as they are, or that are made anew from the addresses that are left. Prints how long each client took for all its keys; that
+    /// has no bound, as a machine that is busy makes it long.
     async fn lowest_until_it_is_replaced(&mut self, victim: Member, left: &[Member]) -> Result<Vec<i32>> {
         let (rings, pods, replaced) = (&mut self.rings, &self.pods, Cell::new(false));
+        let heading = self.table.heading;
         let read = async {
             let (mut lowest, mut times, mut reads) = (vec![100; rings.len()], interval(READ_EVERY), 0);
+            let mut slowest = vec![Duration::ZERO; rings.len()];
             // Twice: memcached may have answered during the first time.
             while !replaced.get() || reads < 2 {
                 times.tick().await;
                 // The first read is of the pods that are left, also where the new one came before it.
                 let serving = if reads == 0 { left.to_vec() } else { pods.serving().await? };
                 let found = if pods.have_names() {
-                    try_join_all(rings.iter_mut().map(Ring::read)).await?
+                    try_join_all(rings.iter_mut().map(|ring| timed(ring.read()))).await?
                 } else if serving.len() < 3 {
-                    find(rings, &pods.servers_of(&serving).await?).await?
+                    let servers = pods.servers_of(&serving).await?;
+                    try_join_all(rings.iter_mut().map(|ring| timed(ring.find(&servers)))).await?
                 } else {
                     break;
                 };
-                lowest = lowest.into_iter().zip(found).map(|(lowest, found)| lowest.min(found)).collect();
+                for (place, (found, took)) in found.into_iter().enumerate() {
+                    lowest[place] = lowest[place].min(found);
+                    slowest[place] = slowest[place].max(took);
+                }
                 reads += 1;
+            }
+            for (ring, slowest) in rings.iter().zip(slowest) {
+                println!("{heading}, {AWAY}, {}: {slowest:.1?} at the longest, of {reads} times", ring.title);
             }
             anyhow::Ok(lowest)
         };
