@@ -314,6 +314,31 @@ fn a_first_status_tells_of_who_changed_the_template_since_the_resource_was_made(
     );
 }
 
+/// The resource was made on 2 January, and one entry is from the day before.
+#[test]
+fn a_first_status_names_only_those_who_changed_the_template_since_the_resource_was_made() {
+    let spec = json!({});
+    let mut world = world(&spec, vec![service(&spec), complete(deployment(&spec), 1)]);
+    let mut child = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
+    let env = "spec.template.spec.containers[name=memcached].env[name=A]";
+    written_by(&mut child, "kubectl-set", "2026-01-01T00:00:00Z", &[env]);
+    world.see_child(child, Timestamp::UNIX_EPOCH).unwrap();
+    let (words, by_others) = said(&world);
+    let told: Vec<_> = words.into_iter().filter(|it| it.starts_with("PodsReplacedByOthers")).collect();
+    let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
+    let expected = format!(
+        "PodsReplacedByOthers: Somebody else changed the pod template, so pods are replaced \
+         (kubectl-rollout at 2026-11-22T10:00:00Z: {field})"
+    );
+    assert_eq!((told, by_others), (vec![expected], true));
+    store_status(&mut world);
+    let status = &world.resources.values().next().unwrap().seen.status;
+    assert_eq!(
+        status.other_field_managers.iter().map(|it| it.manager.as_str()).collect::<Vec<_>>(),
+        ["kubectl-rollout", "kubectl-set"]
+    );
+}
+
 #[test]
 fn what_is_put_back_names_the_field_and_who_changed_it() {
     let spec = json!({});
