@@ -214,6 +214,60 @@ fn an_edit_that_names_another_secret_waits_while_that_cannot_be_read() {
     }
 }
 
+/// Everybody does their work, minutes pass, and each read of a Secret fails.
+fn let_pass_without_reads(simulation: &mut Simulation) {
+    for _ in 0..300 {
+        simulation.hear();
+        if let Some(next) = simulation.sent().first() {
+            let fails = next == "read Secret";
+            simulation.answer(0, !fails, fails.then_some(Category::Transient));
+        } else if !simulation.model.work() {
+            simulation.wait(SignedDuration::from_mins(1));
+        }
+    }
+}
+
+/// Why pods were replaced, as the Events say.
+fn told_causes(simulation: &Simulation) -> Vec<&str> {
+    let words = simulation.told.iter().map(|it| it.strip_prefix("Replacing pods, cause ").unwrap());
+    words.map(|it| it.split_once(':').unwrap().0).collect()
+}
+
+/// The pods of the edit mount what the Secret holds by then, and their template has the hash of what it held before: whether that
+/// is still right nobody can tell.
+#[rstest]
+#[case::that_was_only_touched(1, &["spec"])]
+#[case::whose_content_changed(5, &["spec", "secret"])]
+fn an_edit_beside_an_unreadable_secret_rolls_once_and_once_more_only_if_its_content_changed(
+    #[case] content: u8,
+    #[case] causes: &[&str],
+) {
+    for variant in [3, NAMED_WITH_SECRET] {
+        let mut simulation = Simulation::new();
+        simulation.model.set_secret(Some(1));
+        simulation.model.create_resource();
+        simulation.model.edit(variant);
+        simulation.settle();
+        simulation.told.clear();
+        let hash =
+            |simulation: &Simulation| simulation.model.workload().content.parse().pointer(HASH).cloned();
+        let of_the_pods = hash(&simulation);
+        assert!(of_the_pods.is_some());
+        simulation.model.set_secret(Some(content));
+        let_pass_without_reads(&mut simulation);
+        assert_eq!(told_causes(&simulation), [""; 0], "nobody edits");
+        simulation.model.change_spec(|spec| {
+            spec.memcached = serde_json::from_value(json!({"threads": 3})).unwrap();
+        });
+        let_pass_without_reads(&mut simulation);
+        assert_eq!((told_causes(&simulation), hash(&simulation)), (vec!["spec"], of_the_pods));
+        simulation.settle();
+        assert_eq!(told_causes(&simulation), causes);
+        simulation.model.check_converged();
+        simulation.model.check_carries_its_secret();
+    }
+}
+
 #[test]
 fn a_hash_that_somebody_else_wrote_into_the_template_is_not_believed() {
     for Absence { begins, ends } in ABSENCES {
