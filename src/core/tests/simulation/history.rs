@@ -95,8 +95,12 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         Just(Category::QuotaExceeded),
         Just(Category::Conflict),
     ];
-    let cluster =
-        prop::sample::select(vec![Cluster::Faithful, Cluster::RewritesImages, Cluster::RewritesArguments]);
+    let cluster = prop::sample::select(vec![
+        Cluster::Faithful,
+        Cluster::RewritesImages,
+        Cluster::RewritesArguments,
+        Cluster::OpensPolicies,
+    ]);
     prop_oneof![
         8 => (0..8usize).prop_map(Op::Deliver),
         8 => (0..8usize).prop_map(Op::Execute),

@@ -324,6 +324,7 @@ impl Simulation {
     /// were sent meanwhile.
     pub(crate) fn settle(&mut self) -> usize {
         ChildKind::ALL.into_iter().for_each(|kind| self.model.remove_foreign(kind));
+        self.model.stop_opening_policies();
         self.model.mend_secret_of_lost_deployment();
         self.model.agents.clear();
         self.model.cure_pods();

@@ -11,7 +11,7 @@ use memcached_operator_core::kernel::request::{ChildWrite, Request};
 use memcached_operator_core::kernel::secret_keys::PASSWORD_FILE;
 use memcached_operator_core::kernel::unwatched::carries_label;
 use memcached_operator_core::kernel::{diff, hash};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::objects::is_labelled;
 use super::others::is_foreign;
@@ -237,11 +237,14 @@ impl Model {
         if self.older { 2 } else { 0 }
     }
 
+    /// All are the resource's, and nobody opened its policy.
     fn check_children_are_of(&self, resource: &SeenResource) {
         for child in self.children.values() {
             assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
             assert!(is_labelled(child), "{}", child.kind.name());
         }
+        let policy = self.children.get(&ChildKind::NetworkPolicy).map(|child| child.content.parse());
+        assert!(policy.is_none_or(|policy| policy["spec"]["ingress"] != json!([{}])), "everybody is let in");
     }
 
     /// Of a StatefulSet that goes on though a Deployment is asked for: whatever that waits for, clients are led to the pods that

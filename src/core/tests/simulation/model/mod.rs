@@ -160,10 +160,17 @@ impl Model {
         self.resource.as_ref().unwrap()
     }
 
-    /// Somebody installs a webhook, or takes it away: what is applied next is another template for it.
+    /// Somebody installs a webhook, or takes it away: what is applied next is another template for it, or another policy.
     pub(crate) fn become_another(&mut self, cluster: Cluster) {
-        self.causes += usize::from(self.cluster != cluster);
+        self.causes += usize::from(self.cluster.of_templates() != cluster.of_templates());
         self.cluster = cluster;
+    }
+
+    /// Whoever opens policies stops that: for as long as it goes on, pods wait. What becomes of templates is accepted.
+    pub(crate) fn stop_opening_policies(&mut self) {
+        if self.cluster == Cluster::OpensPolicies {
+            self.become_another(Cluster::Faithful);
+        }
     }
 
     pub(crate) fn upgrade(&mut self) {

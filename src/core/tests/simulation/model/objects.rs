@@ -151,6 +151,14 @@ pub(crate) enum Cluster {
 }
 
 impl Cluster {
+    /// The one that makes the same of pod templates, and nothing of anything else.
+    pub(super) const fn of_templates(self) -> Self {
+        match self {
+            Self::OpensPolicies => Self::Faithful,
+            Self::Faithful | Self::RewritesImages | Self::RewritesArguments | Self::ReplacesProbes => self,
+        }
+    }
+
     pub(super) fn stores(self, mut content: Value) -> Value {
         drop_empty_strings(&mut content);
         if self == Self::OpensPolicies && content["spec"].get("policyTypes").is_some() {
