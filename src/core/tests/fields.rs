@@ -19,15 +19,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray,
+};
+use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::crd::{half, leaves};
-use memcached_operator_core::api::spec::{MAX_NAMED_PODS, STATEFUL_SET_NAME};
+use memcached_operator_core::api::spec::{MAX_NAMED_PODS, STATEFUL_SET_NAME, validate};
 use memcached_operator_core::kernel::desired::operator_pods::OperatorPods;
 use memcached_operator_core::kernel::desired::{Intent, children};
+use memcached_operator_core::kernel::diff::merge_keys;
 use memcached_operator_core::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use fixture::Fixture;
-use rows::{PLAYED, Row, effects, rows};
+use rows::{PLAYED, Row, effects, rows, with};
 
 /// The fields that change no child, by their nature, and what they do.
 const CHANGE_NOTHING: [(&str, &str); 3] = [
@@ -195,6 +200,77 @@ fn every_leaf_changes_a_child() {
     for row in rows().iter().filter(|row| changes_nothing(row.leaf).is_none()) {
         assert!(!effects(row).is_empty(), "{} changes nothing", row.leaf);
     }
+}
+
+/// A value with every field of this schema, and with the same item twice in each list.
+fn with_twins(schema: &JSONSchemaProps) -> Value {
+    if let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items {
+        return Value::Array(vec![with_twins(item); 2]);
+    }
+    if let Some(fields) = &schema.properties {
+        return fields.iter().map(|(name, field)| (name.clone(), with_twins(field))).collect();
+    }
+    match schema.type_.as_deref() {
+        Some("object") => json!({}),
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(true),
+        // A text, or a quantity, which has no type.
+        _ => json!("1"),
+    }
+}
+
+/// The lists of a child that hold two items which are one to the API server. `path`: the fields that lead to this value.
+fn lists_with_twins(kind: ChildKind, path: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(fields) => {
+            let below = |(name, field): (&String, &Value)| {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                lists_with_twins(kind, &path, field)
+            };
+            fields.iter().flat_map(below).collect()
+        }
+        Value::Array(items) => {
+            let keys = merge_keys(kind, path).unwrap_or_default();
+            let told_apart_by =
+                |item: &Value| keys.iter().map(|key| item[*key].to_string()).collect::<Vec<_>>();
+            let distinct: BTreeSet<_> = items.iter().map(told_apart_by).collect();
+            let has_twins = !keys.is_empty() && distinct.len() < items.len();
+            let below = items.iter().flat_map(|item| lists_with_twins(kind, path, item));
+            below.chain(has_twins.then(|| path.to_owned())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// An API server answers a child that holds such an item twice with an error for ever.
+#[test]
+fn the_same_item_twice_is_refused_where_it_would_reach_a_list_that_is_merged_by_key_and_nowhere_else() {
+    let definition = half("spec");
+    let mut refused = Vec::new();
+    for Row { leaf, to, .. } in rows() {
+        let fields = leaf.split('.');
+        let schema = fields.fold(&definition, |schema, field| &schema.properties.as_ref().unwrap()[field]);
+        if schema.items.is_none() && schema.properties.is_none() {
+            continue;
+        }
+        let spec = with(&to, leaf, with_twins(schema));
+        match validate("cache", &MemcachedSpec::parse(Some(&spec)).unwrap()) {
+            Ok(_) => {
+                let bodies = Fixture::new("cache", &spec).children().bodies;
+                let found = bodies.iter().flat_map(|(kind, body)| lists_with_twins(*kind, "", body));
+                assert_eq!(found.collect::<Vec<_>>(), [""; 0], "refuse the same item twice in {leaf}");
+            }
+            Err(found) => {
+                let paths: Vec<_> = found.iter().map(|it| it.path.as_str()).collect();
+                assert_eq!(paths, [format!("spec.{leaf}")]);
+                refused.push(leaf);
+            }
+        }
+    }
+    assert_eq!(refused, ["highAvailability.topologySpreadConstraints", "pod.imagePullSecrets"]);
+    // `resources.claims` of a container is merged by key too, and is not refused: the spec's own type of resources has none, as a
+    // claim needs its counterpart in the pod.
+    assert!(!leaves().iter().any(|leaf| leaf.contains("claims")), "refuse the same claim twice");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn row(leaf: &'static str, (from, to): (Value, Value), shown_by: &'static str) -
 }
 
 /// Sets one more field of a spec.
-fn with(spec: &Value, path: &str, value: Value) -> Value {
+pub(crate) fn with(spec: &Value, path: &str, value: Value) -> Value {
     let mut spec = spec.clone();
     let place = path.split('.').fold(&mut spec, |place, field| &mut place[field]);
     *place = value;
