@@ -194,10 +194,11 @@ impl Plan {
         plans
     }
 
-    /// Whether the operator waits long before it tries again: for an answer, or because it was told no.
+    /// Whether the operator waits long before it tries again: for an answer, or because it was told no. Or before it sends an
+    /// Event at all: those of all lives go one after the other, and give way to requests.
     fn is_slow(&self) -> bool {
         let slow = [Fault::Silence, Fault::SilenceAfterwards, Fault::Forbidden, Fault::Quota];
-        slow.contains(&self.fault)
+        slow.contains(&self.fault) || self.target == Target::Event
     }
 
     fn aim(&self) -> Aim {
