@@ -1,8 +1,8 @@
 //! Publishes Kubernetes Events about resources, best effort. Takes them through bounded queues and sends one after the other;
 //! what does not fit is dropped and counted. IO; the main loop calls it, and waits only at its end, for what is in the queues.
 //!
-//! Normal Events give way to requests. A fleet that starts has three for each resource: sent beside its writes, they were a
-//! fifth of what the API server had to do. Warnings go first, and give way to nothing.
+//! Normal Events give way to requests. A fleet that starts has three for each resource: sent beside its writes, they were
+//! every seventh request. Warnings go first, and give way to nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
