@@ -27,7 +27,7 @@ use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
 const WAITING: usize = 1_024;
 /// Warnings that may wait.
 const WARNINGS_WAITING: usize = 256;
-/// While requests are under way, one Normal Event goes in this time.
+/// While requests are under way, at most one Normal Event goes in this time.
 const PACE: Duration = Duration::from_millis(100);
 /// How many recorders are kept: enough to count an Event that a resource repeats, with little memory. The kernel avoids
 /// repetitions itself.

@@ -16,10 +16,11 @@
 //! Secret is missing or StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a
 //! free one is needed again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource
 //! is looked at again when a turn ends. One that is to adopt next waits also while another resource halts that. A resource that
-//! adopts a newer template and stalls or is refused blocks all further adoptions until its turn ends: it keeps its turn, suspended,
-//! also where others have all turns when it is to be tried again. Of several that block, the first by name goes on. That it did is on record too,
-//! for whoever starts or leads later: an edit, a pause or a pod that is lost may hide it from the conditions. Under an older
-//! definition, which drops that field, only what the conditions say just then counts for them.
+//! adopts a newer template and stalls or is refused blocks all further adoptions until its turn ends. Where others have all turns
+//! when it is to be tried again, its turn is suspended. Of several that block, the first by namespace and name goes on.
+//!
+//! That a resource blocks them is on record too, for whoever starts or leads later: an edit, a pause or a pod that is lost may hide it
+//! from the conditions. Under an older definition, which drops that field, only what the conditions say just then counts for them.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
