@@ -10,7 +10,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use memcached_operator::kernel::desired::meta::INSTANCE_LABEL;
@@ -144,8 +144,10 @@ async fn report(pods: &Api<Pod>, pod: &Pod) -> Result<()> {
     Ok(())
 }
 
-/// A pod that has a node is gone only when its kubelet says so.
+/// A pod that has a node is gone only when its kubelet says so. Only this one: a StatefulSet has made the next pod of its name by
+/// the time that a late look comes to the end of this one.
 async fn end(pods: &Api<Pod>, pod: &Pod) -> Result<()> {
-    pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;
+    let seen = Preconditions { uid: pod.uid(), resource_version: None };
+    pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0).preconditions(seen)).await?;
     Ok(())
 }
