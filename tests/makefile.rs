@@ -26,7 +26,8 @@ case "$*" in
 *"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
 *"--test fleet"*) part=with-a-cluster ;;
 *"--test chart"*) part=waiting ;;
-*"--test latency"*) part=alone ;;
+*"--test latency"*) part=latency ;;
+*"--test leader"*) part=leader ;;
 *--doc*) part=examples ;;
 *) part=others ;;
 esac
@@ -48,7 +49,8 @@ const E2E: &str = "#!/bin/sh\necho \"$*\" >> did\n[ \"$1\" != down ]\n";
 /// Writes down what it looks for, and finds something the time that a file says.
 const SEARCHING_CARGO: &str =
     "#!/bin/sh\necho \"$PROPTEST_CASES $*\" >> asked\n[ \"$(wc -l < asked)\" -ne \"$(cat finds)\" ]\n";
-const PARTS: [&str; 7] = ["oldest", "newest", "waiting", "with-a-cluster", "others", "examples", "alone"];
+const PARTS: [&str; 8] =
+    ["oldest", "newest", "waiting", "with-a-cluster", "others", "examples", "latency", "leader"];
 
 fn write(folder: &TempDir, name: &str, text: &str) {
     let path = folder.path().join(name);
@@ -232,7 +234,7 @@ fn it_prints_tests_from_their_beginning_what_each_waited_for_and_long_programs_t
     write(&folder, "log-waiting", &[log("chart", "99.00"), log("clients", "86.31")].concat());
     let of_examples = "   Doc-tests memcached_operator\n\ntest result: ok. 1 passed; finished in 77.00s\n";
     write(&folder, "log-others", &(log("metrics", "19.99") + of_examples));
-    write(&folder, "log-alone", &log("simulation", "20.01"));
+    write(&folder, "log-leader", &log("simulation", "20.01"));
     let output = make.output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     let (_, rest) = shown.split_once(SLOWEST).unwrap();
@@ -388,7 +390,7 @@ fn a_search_tries_twenty_thousand_cases_of_each_property_also_of_one_that_tries_
 fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
     let beside =
         &[("oldest", "hangs"), ("waiting", "hangs"), ("newest", "stands-still"), ("others", "hangs")];
-    for (signal, parts) in [("INT", &beside[..]), ("TERM", beside), ("INT", &[("alone", "stands-still")])] {
+    for (signal, parts) in [("INT", &beside[..]), ("TERM", beside), ("INT", &[("latency", "hangs"), ("leader", "stands-still")])] {
         let (folder, mut make) = stage(parts);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
@@ -420,8 +422,8 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
             }
         }
         if parts == beside {
-            // Nor did what runs alone start beside a lane.
-            for part in ["with-a-cluster", "examples", "alone"] {
+            // Nor did what follows the lanes start beside one.
+            for part in ["with-a-cluster", "examples", "latency", "leader"] {
                 assert_eq!(read(&folder, &format!("asked-{part}")), "", "{signal}");
             }
         }
