@@ -390,7 +390,9 @@ fn a_search_tries_twenty_thousand_cases_of_each_property_also_of_one_that_tries_
 fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
     let beside =
         &[("oldest", "hangs"), ("waiting", "hangs"), ("newest", "stands-still"), ("others", "hangs")];
-    for (signal, parts) in [("INT", &beside[..]), ("TERM", beside), ("INT", &[("latency", "hangs"), ("leader", "stands-still")])] {
+    for (signal, parts) in
+        [("INT", &beside[..]), ("TERM", beside), ("INT", &[("latency", "hangs"), ("leader", "stands-still")])]
+    {
         let (folder, mut make) = stage(parts);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
