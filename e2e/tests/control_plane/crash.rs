@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::children;
 use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
-use e2e::testing::control_plane::transport::{Call, Straight, Verb};
+use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{
     at_once, await_ready, collector_is_at_work, in_space, resource, secret, state,
 };
@@ -66,15 +66,6 @@ impl Scenario {
             }
             // A Deployment replaces its pods by itself.
             (Self::Roll, Workload::Deployment) => &[],
-        }
-    }
-
-    /// Which requests it is killed at. The way back from a StatefulSet writes what the way there does: it is tried where all new pods
-    /// are ready and the old ones go.
-    fn counts(self, kind: Workload) -> fn(&Call) -> bool {
-        match (self, kind) {
-            (Self::Rename, Workload::StatefulSet) => |call: &Call| call.verb == Verb::Delete,
-            _ => |call: &Call| call.verb.writes(),
         }
     }
 
@@ -220,7 +211,7 @@ async fn every_write(space: &Space, scenario: Scenario, kind: Workload, position
     for number in 1.. {
         let plan = format!("{scenario:?} of a {kind:?}, killed {position:?} at write {number}");
         scenario.prepare(kind, space, whole).await.with_context(|| format!("before {plan}"))?;
-        let crash = Arc::new(AtWrite::among(scenario.counts(kind), number, position));
+        let crash = Arc::new(AtWrite::new(number, position));
         let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
         let before = template_hash(kind, space).await?;
         scenario.play(kind, space).await?;

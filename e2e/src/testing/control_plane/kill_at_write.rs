@@ -32,7 +32,6 @@ impl Position {
 
 /// Kills the operator at one of its writes, Kubernetes Events included.
 pub struct AtWrite {
-    counts: fn(&Call) -> bool,
     number: usize,
     position: Position,
     /// What kills the operator.
@@ -44,13 +43,8 @@ pub struct AtWrite {
 impl AtWrite {
     /// At the n-th write, counted from 1.
     pub fn new(number: usize, position: Position) -> Self {
-        Self::among(|call| call.verb.writes(), number, position)
-    }
-
-    /// At the n-th request of those that count, counted from 1.
-    pub fn among(counts: fn(&Call) -> bool, number: usize, position: Position) -> Self {
         let (kill, writes, reached) = (Kill::default(), AtomicUsize::new(0), Notify::new());
-        Self { counts, number, position, kill, writes, reached }
+        Self { number, position, kill, writes, reached }
     }
 
     /// Whether the operator has sent that write.
@@ -72,7 +66,7 @@ impl AtWrite {
 impl Interposer for AtWrite {
     fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer> {
         Box::pin(async move {
-            if !(self.counts)(&call) || self.writes.fetch_add(1, Ordering::SeqCst) + 1 != self.number {
+            if !call.verb.writes() || self.writes.fetch_add(1, Ordering::SeqCst) + 1 != self.number {
                 return forward.send().await;
             }
             self.reached.notify_one();
