@@ -92,6 +92,39 @@ fn with_named_pods(mut spec: Value) -> Value {
     spec
 }
 
+/// A value of this section with everything empty that the API server takes there. A section that is no map of texts needs an arm.
+fn taken(path: &str) -> Value {
+    let labels = json!({"matchLabels": {"k0": ""}});
+    let context = json!({"runAsUser": 0, "runAsGroup": null, "seLinuxOptions": {"level": ""}});
+    let of_pods = json!({"topologyKey": "zone", "labelSelector": labels});
+    match path {
+        "resources" | "monitoring.exporterResources" => json!({"requests": {"cpu": "50m"}, "limits": null}),
+        "highAvailability.topologySpreadConstraints" => json!([{
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "minDomains": null,
+            "labelSelector": labels,
+        }]),
+        "security.podSecurityContext" | "security.containerSecurityContext" => context,
+        "security.networkPolicy.allowedSources" | "security.networkPolicy.metricsSources" => {
+            json!([{"podSelector": labels, "namespaceSelector": null}])
+        }
+        "autoscaling.metrics" => json!([{"type": "External", "external": {
+            "metric": {"name": "hits", "selector": labels},
+            "target": {"type": "AverageValue", "averageValue": "1", "averageUtilization": null},
+        }}]),
+        "autoscaling.behavior" => {
+            json!({"scaleDown": {"stabilizationWindowSeconds": 0, "selectPolicy": null}})
+        }
+        "pod.tolerations" => json!([{
+            "key": "", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0, "value": null,
+        }]),
+        "pod.affinity" => json!({"nodeAffinity": null, "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": of_pods}],
+        }}),
+        "pod.imagePullSecrets" => json!([{"name": ""}]),
+        _ => json!({"k0": ""}),
+    }
+}
+
 /// Numbers that look random and are the same each time.
 struct Dice(u64);
 
@@ -295,6 +328,33 @@ const EMPTY_STRING: &str = "an empty string";
 const ZERO: &str = "a zero";
 const NULL: &str = "a null";
 
+/// Sections, what may be empty there by their schema and is always refused, and why.
+const NEVER_TAKEN: [(&str, &str, &str); 4] = [
+    ("highAvailability.topologySpreadConstraints", ZERO, "`maxSkew` and `minDomains` are 1 or more"),
+    ("autoscaling.metrics", ZERO, "`averageUtilization` is 1 or more"),
+    ("autoscaling.behavior", EMPTY_STRING, "`selectPolicy` and `type` are one of a few words each"),
+    ("pod.affinity", ZERO, "a `weight` is from 1 to 100"),
+];
+
+/// What may be empty in this section, for the API server too.
+fn has_to_be_taken(path: &str) -> Result<BTreeSet<&'static str>> {
+    let never = NEVER_TAKEN.into_iter().filter(|(section, ..)| *section == path);
+    let never: BTreeSet<_> = never.map(|(_, what, _)| what).collect();
+    Ok(&may_be_empty(&schema(path)?) - &never)
+}
+
+#[test]
+fn each_section_has_a_value_with_everything_empty_that_the_api_server_takes() -> Result<()> {
+    for path in SECTIONS {
+        let (wanted, found) = (has_to_be_taken(path)?, empty_in(&taken(path)));
+        ensure!(found == wanted, "{path} has {found:?} and not {wanted:?}");
+    }
+    for (path, what, _) in NEVER_TAKEN {
+        ensure!(may_be_empty(&schema(path)?).contains(what), "{path} has no place for {what}");
+    }
+    Ok(())
+}
+
 /// What may be empty in a value of this schema.
 fn may_be_empty(schema: &JSONSchemaProps) -> BTreeSet<&'static str> {
     match schema.type_.as_deref() {
@@ -374,13 +434,14 @@ fn drawn() -> Result<Drawn> {
     Ok(Drawn { of_sections, more })
 }
 
-/// The known specs, those of each section, and then the others. Every other one that is drawn has named pods: half of each section's
-/// are passed on to a StatefulSet.
+/// The known specs, those of each section, and then the others. Every other one after the known has named pods: half of each
+/// section's are passed on to a StatefulSet.
 fn specs() -> Result<Vec<Value>> {
     let Drawn { of_sections, more } = drawn()?;
-    let drawn = [of_sections, more].concat().into_iter().enumerate();
-    let drawn = drawn.map(|(at, spec)| if at % 2 == 1 { with_named_pods(spec) } else { spec });
-    Ok(known().into_iter().chain(drawn).collect())
+    let taken = SECTIONS.map(|path| with(path, taken(path)));
+    let others = [of_sections, more, taken.to_vec()].concat().into_iter().enumerate();
+    let others = others.map(|(at, spec)| if at % 2 == 1 { with_named_pods(spec) } else { spec });
+    Ok(known().into_iter().chain(others).collect())
 }
 
 /// What runs the pods of this spec.
@@ -398,6 +459,24 @@ fn rarely_in_place(ends: &[bool]) -> Vec<(&'static str, [usize; 2])> {
         |ends: &[bool]| [0, 1].map(|first| ends.iter().skip(first).step_by(2).filter(|it| **it).count());
     let of_sections = SECTIONS.into_iter().zip(ends[known().len()..].chunks(EACH).map(in_place));
     of_sections.filter(|(_, in_place)| in_place.iter().any(|it| *it < LEAST)).collect()
+}
+
+/// Sections of which everything with, say, an empty string was refused, so that nothing was shown of how that is stored; and rows of
+/// [`NEVER_TAKEN`] that are not true.
+fn surprises(specs: &[Value], ends: &[bool]) -> Result<Vec<String>> {
+    let in_place = || specs.iter().zip(ends).filter_map(|(spec, in_place)| in_place.then_some(spec));
+    let mut found = Vec::new();
+    for path in SECTIONS {
+        let shown = empty_at(path, in_place());
+        let lacking = &has_to_be_taken(path)? - &shown;
+        found.extend(lacking.iter().map(|what| format!("no value of {path} with {what} was accepted")));
+        let stale =
+            NEVER_TAKEN.into_iter().filter(|(section, what, _)| *section == path && shown.contains(what));
+        found.extend(stale.map(|(_, what, why)| {
+            format!("{path} with {what} was accepted, and NEVER_TAKEN says that it never is: {why}")
+        }));
+    }
+    Ok(found)
 }
 
 /// How many of the specs with this workload are in place.
@@ -545,6 +624,8 @@ async fn what_is_passed_on_word_for_word_comes_to_rest_and_a_restart_writes_noth
         let each_kind = [named, in_place - named];
         ensure!(each_kind.iter().all(|it| *it >= SECTIONS.len()), "each workload has its share: {each_kind:?}");
         ensure!(rarely_in_place(&ends).is_empty(), "rarely in place: {:?}", rarely_in_place(&ends));
+        let surprises = surprises(&specs, &ends)?;
+        ensure!(surprises.is_empty(), "{}", surprises.join("\n  "));
         ensure!(altered > 4, "{altered} altered say little");
         operator.end().await
     })
