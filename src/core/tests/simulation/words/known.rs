@@ -111,9 +111,15 @@ impl<'a> Known<'a> {
     }
 
     /// Whether neither the workload's own controller nor an autoscaler has anything to do, and the operator waits for no pod.
-    /// An autoscaler has where the Deployment asks for another number than it would.
     pub(super) fn is_still(&self) -> bool {
-        !self.moves() && self.wanted().is_some() && !self.waits_for_pods()
+        !self.moves() && self.is_left_by_autoscaler() && !self.waits_for_pods()
+    }
+
+    /// Whether the resource asks for no autoscaler, or for one that leaves the workload's number of pods: that is within its bounds.
+    fn is_left_by_autoscaler(&self) -> bool {
+        let asked = self.workload.and_then(|live| live.replicas);
+        let spec = self.reconciler.world().resources[self.key].seen.spec.as_ref();
+        spec.is_ok_and(|spec| spec.autoscaling.is_none() || asked == Some(i64::from(self.expected())))
     }
 
     fn view<'b>(&'b self, resource: &'b Resource) -> View<'b> {

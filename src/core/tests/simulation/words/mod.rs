@@ -29,7 +29,9 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use crate::disasters::Disaster;
 use crate::history::Op;
-use crate::model::{LACKING, Model, NAME, NAMED, NAMED_WITH_SECRET, Report, WARM, merged};
+use crate::model::{
+    LACKING, Model, NAME, NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, Report, SCALED, WARM, merged,
+};
 use crate::simulation::Simulation;
 
 /// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
@@ -402,5 +404,23 @@ fn a_rollout_that_waits_for_its_policy_is_not_in_progress() {
     let refused = tampered(false).chain(gone).chain([Step::Refuse(0, Category::Forbidden)]).collect();
     for history in [refused, theirs] {
         assert_eq!(reason(&run(5, &history).model, "Progressing"), Some("RolloutHeldBack"));
+    }
+}
+
+/// The check asked nothing of it where an autoscaler decides on the number of pods.
+#[test]
+fn a_rollout_that_nobody_is_at_contradicts_what_is_known_also_under_an_autoscaler() {
+    for variant in [0, SCALED, NAMED, NAMED_AND_SCALED] {
+        let Simulation { model, reconciler, now, .. } = run(variant, &[]);
+        let known = known::Known::new(&reconciler, model.resource_key(), now);
+        let mut status = model.resource().status.clone();
+        assert_eq!(contradictions::contradictions(&status, &known), [""; 0], "variant {variant}");
+        let pods = status.updated_replicas;
+        let progressing = status.conditions.iter_mut().find(|it| it.type_ == "Progressing").unwrap();
+        (progressing.status, progressing.reason) = ("True".into(), "Progressing".into());
+        progressing.message = format!("Rollout in progress: {pods}/{pods} replicas updated");
+        let found = contradictions::contradictions(&status, &known);
+        let why = "a rollout is in progress and nobody does anything\n";
+        assert!(found.iter().any(|it| it.starts_with(why)), "variant {variant}: {found:?}");
     }
 }
