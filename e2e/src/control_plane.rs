@@ -192,6 +192,9 @@ fn controller_manager(boot: &Boot) -> Result<Launch> {
         // By default 15 s, which a test that follows an autoscaler would spend waiting. Each time it asks for every autoscaler's
         // workload, pods and metric: with 2 s these were a twentieth of the API server's requests.
         "--horizontal-pod-autoscaler-sync-period=5s".to_owned(),
+        // By default 20, which all ask for the owner of a deleted resource's children before one of them knows that it is gone: a
+        // thirtieth of the API server's requests in the tests.
+        "--concurrent-gc-syncs=2".to_owned(),
         // It is not what the tests and benchmarks measure.
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
