@@ -545,8 +545,9 @@ fn named_pods_that_never_found_their_secret_get_the_template_that_needs_none(#[c
         simulation.model.upgrade();
     }
     simulation.model.edit(NAMED_WITH_SECRET);
-    simulation.settle();
+    run(&mut simulation);
     assert_eq!(readiness(&simulation, ChildKind::StatefulSet).0, 0);
+    // No time passes: a pod without keys is not given the two minutes of others.
     simulation.model.edit(NAMED);
     run(&mut simulation);
     simulation.model.check_converged();
