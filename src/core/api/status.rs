@@ -34,7 +34,7 @@ pub struct MemcachedStatus {
     /// announces another template as the user's own edit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_generation: Option<i64>,
-    /// Available, Progressing, Degraded, Ready; Reconciling or Stalled only while true.
+    /// Available, Progressing, Degraded, Ready; Reconciling, Stalled or Paused only while true.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         with = "Vec<meta::Condition>",
