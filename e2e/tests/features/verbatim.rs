@@ -93,7 +93,7 @@ fn with_named_pods(mut spec: Value) -> Value {
 }
 
 /// A value of this section with everything empty that the API server takes there. A section that is no map of texts needs an arm.
-fn taken(path: &str) -> Value {
+fn accepted_empty(path: &str) -> Value {
     let labels = json!({"matchLabels": {"k0": ""}});
     let context = json!({"runAsUser": 0, "runAsGroup": null, "seLinuxOptions": {"level": ""}});
     let of_pods = json!({"topologyKey": "zone", "labelSelector": labels});
@@ -346,7 +346,7 @@ fn has_to_be_taken(path: &str) -> Result<BTreeSet<&'static str>> {
 #[test]
 fn each_section_has_a_value_with_everything_empty_that_the_api_server_takes() -> Result<()> {
     for path in SECTIONS {
-        let (wanted, found) = (has_to_be_taken(path)?, empty_in(&taken(path)));
+        let (wanted, found) = (has_to_be_taken(path)?, empty_in(&accepted_empty(path)));
         ensure!(found == wanted, "{path} has {found:?} and not {wanted:?}");
     }
     for (path, what, _) in NEVER_TAKEN {
@@ -438,7 +438,7 @@ fn drawn() -> Result<Drawn> {
 /// section's are passed on to a StatefulSet.
 fn specs() -> Result<Vec<Value>> {
     let Drawn { of_sections, more } = drawn()?;
-    let taken = SECTIONS.map(|path| with(path, taken(path)));
+    let taken = SECTIONS.map(|path| with(path, accepted_empty(path)));
     let others = [of_sections, more, taken.to_vec()].concat().into_iter().enumerate();
     let others = others.map(|(at, spec)| if at % 2 == 1 { with_named_pods(spec) } else { spec });
     Ok(known().into_iter().chain(others).collect())
