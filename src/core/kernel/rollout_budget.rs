@@ -6,21 +6,22 @@
 //! and the budget says how many have one. The turn is recorded in the status of the resource before the first pod is
 //! deleted, so that another replica of the operator knows of it. With it stands whether its rollout keeps others from adopting.
 //!
-//! A turn ends when all pods of the live template are available and nothing more is to be done with it: the rollout
-//! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the workload decides
-//! about that, so that no exit of a pass can forget it. A StatefulSet that is paused or invalid between two pods gives its turn
-//! back too; the edit that ends the pause lets it go on. A resource whose apply is refused keeps its turn, which is
-//! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. So it is while its status
-//! may not be written: without the record no pod goes. Where it is unknown whether what was sent was stored (no answer, or an
-//! error of the API server or of a webhook) the turn counts. The turn of a StatefulSet between two pods is idle also while a
-//! Secret is missing or StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a
-//! free one is needed again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource
-//! is looked at again when a turn ends. One that is to adopt next waits also while another resource halts that. A resource that
-//! adopts a newer template and stalls or is refused blocks all further adoptions until its turn ends. Where others have all turns
-//! when it is to be tried again, its turn is suspended. Of several that block, the first by namespace and name goes on.
+//! A turn ends when all pods of the live template are available and nothing more is to be done with it: the rollout is complete,
+//! or the resource is paused, invalid, or waits for a Secret. Only the state of the workload decides about that, so that no exit
+//! of a pass can forget it. A StatefulSet that is paused or invalid between two pods gives its turn back too; the edit that ends
+//! the pause lets it go on. A resource whose apply is refused keeps its turn, which is idle then: an idle turn does not count,
+//! and before the rollout goes on a free one is needed again. A turn is also idle while its status may not be written, because no
+//! pod goes without the record. Where it is unknown whether what was sent was stored (no answer, or an error of the API server or
+//! of a webhook) the turn counts. The turn of a StatefulSet between two pods is idle also while a Secret is missing or
+//! StatefulSets may not be listed; it counts again as soon as the next pod goes, whatever for, and for that a free one is needed
+//! again. The turn is suspended until there is one: it stays on record, takes nobody's place, and the resource is looked at again
+//! when a turn ends. A suspended turn that adopts next also waits while another resource halts adoption. A resource that adopts a
+//! newer template and stalls or is refused halts adoption until its turn ends. Where others have all turns when it is to be tried
+//! again, its turn is suspended. Of several that halt adoption, the first by namespace and name goes on.
 //!
-//! That a resource blocks them is on record too, for whoever starts or leads later: an edit, a pause or a pod that is lost may hide it
-//! from the conditions. Under an older definition, which drops that field, only what the conditions say just then counts for them.
+//! The status also records that a resource halts adoption, for an operator that starts or leads later: an edit, a pause or a pod
+//! that is lost may hide it from the conditions. Under an older definition, which drops that field, only what the conditions say
+//! just then counts for them.
 //!
 //! A turn is freed in memory before it is erased from the status. So after a restart the statuses may name more turns than
 //! the limit allows. A restored turn whose pods are not rolling therefore waits for a free turn, like a new one.
