@@ -1,5 +1,7 @@
-//! What exists for speed and for memory only. Nothing that is decided depends on any of it: snapshots go without all but
-//! the fingerprint, and a test holds a kernel that remembers nothing against one that does.
+//! What exists for speed and for memory only. Nothing that is decided depends on what snapshots leave out (the hashes of
+//! rendered children, an earlier comparison, the counts of turns): the test `nothing_depends_on_what_a_snapshot_leaves_out`
+//! holds a kernel that lost these against one that has them. The outcome of a comparison is in snapshots, because its object
+//! is gone.
 //!
 //! * [`rendered_hashes`]: rendering and hashing the children is most of the work of a pass, and of a settled resource it
 //!   gives the same every time. So the hashes are kept, and a child is rendered only where its body is needed. While they are
