@@ -37,8 +37,24 @@ fn what_objects_events_effects_and_failures_are_knows_nothing_of_what_is_decided
     let core = packages().into_iter().find(|it| it.ends_with("src/core")).unwrap();
     let imports = imports(&core);
     let data = ["object", "event", "effect", "failure"].map(|name| format!("crate::kernel::{name}"));
-    let decided =
-        ["desired", "diff", "live", "pass", "reconciler", "rollout_budget", "slot", "status", "world"];
+    let decided = [
+        "altered",
+        "desired",
+        "diff",
+        "live",
+        "orphan",
+        "pass",
+        "queue",
+        "reconciler",
+        "repair_limiter",
+        "rollout_budget",
+        "shortcuts",
+        "slot",
+        "stateful_set_rollout",
+        "status",
+        "warmth",
+        "world",
+    ];
     let decided = decided.map(|name| format!("crate::kernel::{name}"));
     assert!(decided.iter().all(|name| imports.contains_key(name)), "one of {decided:?} is no module");
     let is_in = |module: &str, name: &str| {
