@@ -156,6 +156,26 @@ fn what_is_pure_touches_nothing_outside() {
     assert_eq!(impure, []);
 }
 
+/// Who takes the Go operator away one day finds all places in that row.
+#[test]
+fn each_file_that_uses_the_folder_of_the_go_operator_stands_in_the_row_about_its_end() {
+    const KERNEL: &str = "src/core/kernel/";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
+    let row = "| the end of the change-over from the Go operator |";
+    let row = page.lines().find(|line| line.starts_with(row)).unwrap();
+    let told: BTreeSet<_> = row.split('`').skip(1).step_by(2).collect();
+    let using = named_in("").into_iter().filter(|it| is_below(&it.path, "crate::kernel::go_operator"));
+    let files: BTreeSet<_> = using
+        .map(|it| Path::new(&it.file).strip_prefix(root).unwrap().display().to_string())
+        .filter(|file| !file.starts_with(&format!("{KERNEL}go_operator/")))
+        .collect();
+    assert!(files.len() > 5, "{files:?}");
+    // The row leaves out the folder of the kernel.
+    let is_told = |file: &&String| told.contains(file.strip_prefix(KERNEL).unwrap_or(file));
+    assert_eq!(files.iter().filter(|file| !is_told(file)).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
 /// What a folder of the sources, or a file there, names.
 fn named_in(place: &str) -> BTreeSet<Named> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
