@@ -187,6 +187,34 @@ fn every_file_that_a_page_names_exists() {
     assert!(named >= 50, "{named} files");
 }
 
+/// The names of the programs of a folder of tests.
+fn programs(folder: &Path) -> BTreeSet<String> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let programs = paths.filter(|path| {
+        path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists()
+    });
+    programs.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn the_tables_of_test_programs_name_each_program_and_no_other() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
+    for (package, folder) in
+        [("memcached-operator-core", "src/core/tests"), ("memcached-operator", "tests"), ("e2e", "e2e/tests")]
+    {
+        let head = format!("| program of `{package}` |");
+        let table = page.split("\n\n").find(|block| block.starts_with(&head)).unwrap();
+        let cells = table.lines().skip(2).filter_map(|row| row.split('|').nth(1));
+        let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).filter(|name| *name != "--lib");
+        assert_eq!(
+            names.map(str::to_owned).collect::<BTreeSet<_>>(),
+            programs(&root.join(folder)),
+            "{folder}"
+        );
+    }
+}
+
 /// Options of helm that pages name in running text.
 const OF_HELM: [&str; 5] =
     ["--force-conflicts", "--reset-then-reuse-values", "--reset-values", "--take-ownership", "--wait"];
