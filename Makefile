@@ -7,7 +7,7 @@ E2E := target/debug/e2e
 CLUSTER ?= local
 # More arguments of the benchmark: `make bench BENCH=--large`, or `BENCH=--help` to see all.
 BENCH ?=
-# One program of e2e/tests (`make test T=chart`), or only the tests whose name contains this (`make test T=orphan`).
+# One test program (`make test T=chart`), or only the tests whose name contains this (`make test T=orphan`).
 T ?=
 # Where `make install` puts the operator's binary and kubectl's plugin.
 PREFIX ?= $(HOME)/.local

@@ -278,6 +278,20 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
 }
 
 #[test]
+fn the_name_of_a_program_runs_it_and_no_other_whichever_folder_has_it() {
+    for (program, part) in
+        [("simulation", "others"), ("metrics", "others"), ("chart", "waiting"), ("demo", "others")]
+    {
+        let (folder, mut make) = stage(&[]);
+        assert!(make.arg(format!("T={program}")).status().unwrap().success(), "{program}");
+        let asked = PARTS.map(|part| (part, read(&folder, &format!("asked-{part}"))));
+        let asked: Vec<_> = asked.into_iter().filter(|(_, asked)| !asked.is_empty()).collect();
+        let only = format!("test --workspace --locked --no-fail-fast --test {program} -- --show-output\n");
+        assert_eq!(asked, [(part, only)]);
+    }
+}
+
+#[test]
 fn a_search_tries_every_property_also_where_another_found_something_and_fails_then() {
     for finds in 0..=5 {
         let folder = tempfile::tempdir().unwrap();
