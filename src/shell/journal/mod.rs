@@ -298,7 +298,7 @@ mod tests {
     use crate::kernel::reconciler::Settings;
 
     /// A journal whose disk works when the test says so.
-    struct Given {
+    struct Fixture {
         file: File,
         end: End,
         inbox: Receiver<Message>,
@@ -307,7 +307,7 @@ mod tests {
         metrics: Arc<Metrics>,
     }
 
-    impl Given {
+    impl Fixture {
         fn on(path: &Path) -> Self {
             let metrics = Arc::new(Metrics::new().unwrap());
             let (writer, end, inbox) = Writer::without_thread(path.to_owned(), Arc::clone(&metrics));
@@ -345,53 +345,53 @@ mod tests {
     #[test]
     fn a_gap_is_shown_until_the_next_file_is_there() {
         let folder = TempDir::new().unwrap();
-        let mut given = Given::on(&folder.path().join("journal"));
-        given.steps(1);
-        given.write_all();
-        given.steps(1);
-        assert!(given.says("journal_gap 0"));
+        let mut fixture = Fixture::on(&folder.path().join("journal"));
+        fixture.steps(1);
+        fixture.write_all();
+        fixture.steps(1);
+        assert!(fixture.says("journal_gap 0"));
         // The disk hangs.
-        given.steps(IN_FLIGHT + 100);
-        assert!(given.says("journal_gap 1"));
-        given.write_one();
-        given.steps(1);
-        assert!(given.says("journal_gap 1"));
-        given.write_all();
-        given.steps(1);
-        assert!(given.says("journal_gap 1"), "nothing of the next file is on the disk");
-        given.write_all();
-        assert!(given.says("journal_gap 0"));
+        fixture.steps(IN_FLIGHT + 100);
+        assert!(fixture.says("journal_gap 1"));
+        fixture.write_one();
+        fixture.steps(1);
+        assert!(fixture.says("journal_gap 1"));
+        fixture.write_all();
+        fixture.steps(1);
+        assert!(fixture.says("journal_gap 1"), "nothing of the next file is on the disk");
+        fixture.write_all();
+        assert!(fixture.says("journal_gap 0"));
     }
 
     #[test]
     fn on_a_disk_that_refuses_files_a_gap_is_shown_all_the_time() {
         let folder = TempDir::new().unwrap();
-        let mut given = Given::on(&folder.path().join("missing").join("journal"));
-        given.metrics.journal_leaves_out(true);
+        let mut fixture = Fixture::on(&folder.path().join("missing").join("journal"));
+        fixture.metrics.journal_leaves_out(true);
         for _ in 0..5 {
-            given.steps(1);
-            assert!(given.says("journal_gap 1"));
-            given.write_all();
-            given.steps(1);
-            assert!(given.says("journal_gap 1"));
-            given.now += RETRY;
+            fixture.steps(1);
+            assert!(fixture.says("journal_gap 1"));
+            fixture.write_all();
+            fixture.steps(1);
+            assert!(fixture.says("journal_gap 1"));
+            fixture.now += RETRY;
         }
-        assert!(given.says("journal_errors_total 5"));
+        assert!(fixture.says("journal_errors_total 5"));
     }
 
     #[test]
     fn after_a_gap_a_slow_disk_begins_one_file_once_it_has_written_what_was_before() {
         let folder = TempDir::new().unwrap();
-        let mut given = Given::on(&folder.path().join("journal"));
+        let mut fixture = Fixture::on(&folder.path().join("journal"));
         // The first line of the file, as many lines as there is room for, and one more.
-        given.steps(IN_FLIGHT + 1);
-        assert!(given.says("journal_gaps_total 1"));
+        fixture.steps(IN_FLIGHT + 1);
+        assert!(fixture.says("journal_gaps_total 1"));
 
         let mut files = 0;
         for _ in 0..IN_FLIGHT + 100 {
-            files += usize::from(given.write_one());
-            given.steps(2);
+            files += usize::from(fixture.write_one());
+            fixture.steps(2);
         }
-        assert!(files == 2 && given.says("journal_gaps_total 1"), "{files} files");
+        assert!(files == 2 && fixture.says("journal_gaps_total 1"), "{files} files");
     }
 }
