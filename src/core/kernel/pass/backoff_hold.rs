@@ -10,15 +10,15 @@ use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::unwatched::Absence;
 
-/// The action, unless something holds it back. `hash` is that of the desired body, `None` if none is wanted.
+/// The action, unless something delays it. `hash` is that of the desired body, `None` if none is wanted.
 #[must_use]
-pub fn or_held(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, wanted: Action) -> Action {
+pub fn or_delayed(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, wanted: Action) -> Action {
     if !wanted.sends() {
         return or_read(view, kind, wanted);
     }
     let exhausted = || repairs_exhausted(view, kind, hash).filter(|_| wanted.writes());
     match held_back(view, kind, hash, &wanted).or_else(exhausted) {
-        Some(held) => or_read(view, kind, held),
+        Some(delayed) => or_read(view, kind, delayed),
         None => wanted,
     }
 }

@@ -4,7 +4,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation};
 
 use super::action::{Action, Planned};
-use super::backoff_hold::{or_held, or_read};
+use super::backoff_hold::{or_delayed, or_read};
 use super::cause_of_apply::rollout_cause;
 use super::compare::{self, Compared};
 use super::desired::DesiredChildren;
@@ -98,7 +98,7 @@ fn decided<'a>(view: &View<'_>, mounted_secrets: &MountedSecrets, desired: Desir
         };
         let action = if action.writes() && desired.is_paused() { Action::Paused } else { action };
         let hash = compared.as_ref().map(|compared| compared.hash);
-        Some(Planned { kind, action: or_held(view, kind, hash, action), compared })
+        Some(Planned { kind, action: or_delayed(view, kind, hash, action), compared })
     };
     let mut children: Vec<Planned> = ChildKind::ALL.into_iter().filter_map(decide).collect();
     // A policy that is about to be deleted guards nothing.
