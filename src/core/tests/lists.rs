@@ -192,7 +192,7 @@ fn the_same_version_of_a_secret_is_read_anew_where_versions_went_back() {
 }
 
 #[test]
-fn the_same_version_of_a_child_is_taken_over_anew_where_versions_went_back() {
+fn the_same_version_of_a_child_replaces_the_known_one_where_versions_went_back() {
     for goes_back in [Watched::Memcached, Watched::Secret] {
         let mut run = Run::synced();
         run.list(Watched::Child(ChildKind::Deployment), vec![deployment(1_000, 1)]);
@@ -213,7 +213,7 @@ fn the_same_version_of_a_child_is_taken_over_anew_where_versions_went_back() {
 }
 
 #[test]
-fn the_same_version_of_a_resource_is_taken_over_anew_where_versions_went_back() {
+fn the_same_version_of_a_resource_replaces_the_known_one_where_versions_went_back() {
     let mut run = Run::synced();
     assert_eq!(run.resource(), resource(1_000, 3, 4));
     for kind in Watched::ALL {

@@ -13,7 +13,7 @@ use crate::support::{Frame, answer, api, bookmark, event, page, refusal, watch};
 use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, memcached, quiet, service, watches};
 
 #[tokio::test(start_paused = true)]
-async fn a_410_as_http_status_lists_anew_and_so_does_one_in_the_stream() {
+async fn a_410_as_http_status_relists_and_so_does_one_in_the_stream() {
     for in_stream in [false, true] {
         let expired = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
         let mut watches = watches(SERVICE, SERVICES, move |call, number| match (call.is_watch(), number) {
@@ -32,7 +32,7 @@ async fn a_410_as_http_status_lists_anew_and_so_does_one_in_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_410_that_comes_in_many_lines_lists_anew_too() {
+async fn a_410_that_comes_in_many_lines_relists_too() {
     let expired = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
     let lines = serde_json::to_string_pretty(&expired).unwrap();
     for code in [410, 200] {
@@ -87,7 +87,7 @@ async fn a_watch_that_ends_in_the_midst_of_an_event_is_told_it_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_without_a_version_lists_anew_because_no_watch_can_go_on_from_it() {
+async fn an_event_without_a_version_relists_because_no_watch_can_go_on_from_it() {
     let mut without = service("a", "11");
     without["metadata"]["resourceVersion"].take();
     for unversioned in [event("MODIFIED", &without), bookmark("")] {
@@ -128,7 +128,7 @@ async fn what_was_deleted_in_a_gap_is_gone_for_the_kernel_after_the_next_list() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_failed_watch_goes_on_from_where_it_was_and_five_in_a_row_list_anew() {
+async fn one_failed_watch_goes_on_from_where_it_was_and_five_in_a_row_relist() {
     let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
         (false, _) => page(&[service("a", "1")], "10", None),
         (true, 1) => refusal(503, "ServiceUnavailable", "starting"),
@@ -141,7 +141,7 @@ async fn one_failed_watch_goes_on_from_where_it_was_and_five_in_a_row_list_anew(
     assert_eq!(watches.lists(), 1);
     assert_eq!(watches.take(3).await, ["listing", "a@1", "listed"]);
     assert_eq!(watches.lists(), 2);
-    assert!(watches.started.elapsed() < SILENCE, "it was not silence that listed anew");
+    assert!(watches.started.elapsed() < SILENCE, "it was not silence that relisted");
     let resumed: Vec<_> = watches
         .calls
         .matching(|call| call.path == SERVICES && call.is_watch())
@@ -182,7 +182,7 @@ async fn a_watch_that_ends_at_once_again_and_again_is_begun_less_and_less_often_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_cannot_be_read_lists_anew_because_it_may_have_been_a_change() {
+async fn an_event_that_cannot_be_read_relists_because_it_may_have_been_a_change() {
     let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
         (false, 1) => page(&[], "10", None),
         (false, _) => page(&[service("a", "11")], "12", None),
@@ -195,7 +195,7 @@ async fn an_event_that_cannot_be_read_lists_anew_because_it_may_have_been_a_chan
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_lists_anew() {
+async fn a_watch_that_falls_silent_relists() {
     let mut watches = watches(SERVICE, SERVICES, |call, _| match call.is_watch() {
         false => page(&[], "10", None),
         true => watch(vec![Frame::Hang]),
@@ -207,7 +207,7 @@ async fn a_watch_that_falls_silent_lists_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_watch_lists_anew_only_for_the_backstop_and_shows_its_age() {
+async fn a_quiet_watch_relists_only_for_the_backstop_and_shows_its_age() {
     let mut watches = watches(SERVICE, SERVICES, |call, _| quiet(&call));
     watches.take(2).await;
 
