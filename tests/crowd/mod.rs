@@ -28,7 +28,7 @@ pub(crate) async fn keeps_nobody_out(address: SocketAddr, path: &str) {
 /// Whoever asks so in front of a crowd that says this gets an answer of HTTP, and few of the crowd are still connected then.
 pub(crate) async fn stands_before(address: SocketAddr, says: &[u8], ask: impl AsyncFn() -> String) {
     let mut told = 0;
-    // A machine that stands still lets the server's patience end, and then a part of the crowd tells nothing.
+    // While a machine stands still the server's deadline passes, and then a part of the crowd tells nothing.
     for _ in 0..3 * WAVES {
         let began = Instant::now();
         let mut crowd = Vec::new();

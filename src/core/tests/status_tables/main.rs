@@ -1,7 +1,7 @@
 //! The resource's status against the tables that specify it ([`counters`]: Available, Progressing, Degraded;
 //! [`readiness`]: Ready, Reconciling, Stalled), against the history of a resource ([`history`]), against the deadline of a
 //! StatefulSet ([`deadline`]), against who keeps others from adopting ([`halts`]), and against properties over generated
-//! situations ([`properties`]).
+//! inputs ([`properties`]).
 
 mod counters;
 mod deadline;

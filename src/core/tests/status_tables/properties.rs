@@ -1,4 +1,4 @@
-//! What holds in every situation, after every status.
+//! What holds for all inputs, after every status.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

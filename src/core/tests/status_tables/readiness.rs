@@ -9,7 +9,7 @@ use rstest::rstest;
 
 use crate::{at, first, kstatus, missing, reached, readiness_lines, rollout, steady};
 
-/// A situation in which not all children are as desired, because of this.
+/// Inputs in which not all children are as desired, because of this.
 fn blocked(blocking_problem: BlockingProblem) -> StatusInputs<'static> {
     StatusInputs { blocking_problem: Some(blocking_problem), pending: vec!["Service"], ..steady() }
 }
