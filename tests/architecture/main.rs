@@ -1,7 +1,8 @@
 //! The layers hold. Cargo keeps the core apart, as long as no dependency of it can do IO. Within the core `api` uses
 //! nothing of `kernel`; beside it `shell` uses nothing of `cli`, `exporter` only `web`, and only `agent` and `cli` use
 //! `exporter`. `web` and `figures` use nothing. The table of folders in `CONTRIBUTING.md` says the same. What is pure reaches
-//! neither the network nor clock, environment, disk or threads.
+//! neither the network nor clock, environment, disk or threads: outside of the core nothing but this test, which reads the text,
+//! holds that.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
