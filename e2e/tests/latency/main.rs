@@ -1,4 +1,5 @@
-//! What is promised in seconds, of a machine that does nothing else: `scripts/suite` runs this program when the lanes have ended.
+//! What is promised in seconds, of a machine that does little else: `scripts/suite` runs this program when the lanes have ended,
+//! beside `leader`, which waits most of the time.
 
 #![expect(clippy::disallowed_methods, reason = "it measures how long programs take")]
 

@@ -53,7 +53,7 @@ async fn ended((name, scenario): Scenario) -> Option<String> {
 }
 
 /// They wait most of the time, each for others, so that all of them take little longer than the longest; but for the
-/// first, which measures, and is alone on the machine.
+/// first, which measures, and ends before the others begin.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_happens_one_operator_writes_and_only_where_it_may() -> Result<()> {
     cluster().await?;
