@@ -231,6 +231,14 @@ impl StatusHistory {
         lies
     }
 
+    /// How often the Deployment had fewer ready pods than in its version before.
+    pub fn losses_of_ready_pods(&self) -> usize {
+        let stored = self.deployment.iter().filter_map(|version| version.object.as_ref());
+        let ready: Vec<_> =
+            stored.map(|object| object["status"]["readyReplicas"].as_i64().unwrap_or(0)).collect();
+        ready.windows(2).filter(|pair| pair[1] < pair[0]).count()
+    }
+
     /// How many different pod templates the workload had: one more than there were rollouts. Where both kinds took turns, the
     /// templates of both.
     pub fn templates(&self) -> usize {
@@ -317,6 +325,19 @@ mod tests {
             .map(|(index, status)| Judged { index, result: StatusResult { status, message: String::new() } })
             .collect();
         history.lies(&judged).len()
+    }
+
+    #[test]
+    fn a_ready_pod_that_is_lost_is_counted_each_time() {
+        let losses = |ready: &[i64]| {
+            let ready = (1..)
+                .zip(ready)
+                .map(|(at, ready)| deployment(at, &[("/status/readyReplicas", json!(ready))]));
+            StatusHistory { resource: vec![], deployment: ready.collect(), stateful_set: vec![] }
+                .losses_of_ready_pods()
+        };
+        assert_eq!(losses(&[0, 0, 1, 1]), 0);
+        assert_eq!(losses(&[0, 1, 0, 1, 1, 0]), 2);
     }
 
     #[test]

@@ -256,11 +256,15 @@ async fn holds(mode: Mode, space: &Space, authorities: &Authorities) -> Result<(
     ensure!(surprises.is_empty(), "{}", surprises.join("\n"));
     local_port_is_right(mode, space, &pods::only_name(&cache).await?).await?;
     exporter_sees(mode, pod, authorities).await?;
-    // A kubelet that has much to do may take a new pod for not ready once more: then the resource is in progress again.
-    let results = cache.kstatus_results().await?;
-    let is_told =
-        results.starts_with(&[Status::InProgress, Status::Current]) && !results.contains(&Status::Failed);
-    ensure!(is_told && results.ends_with(&[Status::Current]), "a tool was misled: {results:?}");
+    // A kubelet that has much to do may take a new pod for not ready once more: then, and only then, the resource is in progress
+    // again.
+    let history = cache.history().await?;
+    let (results, losses) = (history.kstatus_results()?, history.losses_of_ready_pods());
+    let is_told = |times| results == [Status::InProgress, Status::Current].repeat(times);
+    ensure!(
+        (1..=1 + losses).any(is_told),
+        "a tool was misled: {results:?}, {losses} losses of the ready pod"
+    );
     println!("{name}: {} attempts as promised, exporter up", mode.attempts().len());
     Ok(())
 }
