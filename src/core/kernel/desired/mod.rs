@@ -80,7 +80,23 @@ impl Desired {
 #[must_use]
 pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
     let Rendered { body: workload, revision, template_hash } = workload::workload(intent, live);
-    let beside_workload = |kind: ChildKind| match kind {
+    let others = ChildKind::ALL.into_iter().filter_map(|kind| Some((kind, beside_workload(intent, kind)?)));
+    let bodies = others.chain([(intent.spec.workload.into(), workload)]).collect();
+    Desired { revision, template_hash, bodies }
+}
+
+/// Renders one child and no other, as [`children`] does; `None` when none is wanted.
+#[must_use]
+pub fn child(intent: &Intent<'_>, live: Option<&LiveTemplate>, kind: ChildKind) -> Option<Value> {
+    if kind == ChildKind::from(intent.spec.workload) {
+        return Some(workload::workload(intent, live).body);
+    }
+    beside_workload(intent, kind)
+}
+
+/// A child that is not the workload; `None` when none is wanted.
+fn beside_workload(intent: &Intent<'_>, kind: ChildKind) -> Option<Value> {
+    match kind {
         // The workload is one of the two; the other is not wanted.
         ChildKind::Deployment | ChildKind::StatefulSet => None,
         ChildKind::NetworkPolicy => network_policy::network_policy(intent),
@@ -89,8 +105,5 @@ pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
         ChildKind::PodDisruptionBudget => pod_disruption_budget::pod_disruption_budget(intent),
         ChildKind::HorizontalPodAutoscaler => horizontal_pod_autoscaler::horizontal_pod_autoscaler(intent),
         ChildKind::ServiceMonitor => service_monitor::service_monitor(intent),
-    };
-    let others = ChildKind::ALL.into_iter().filter_map(|kind| Some((kind, beside_workload(kind)?)));
-    let bodies = others.chain([(intent.spec.workload.into(), workload)]).collect();
-    Desired { revision, template_hash, bodies }
+    }
 }

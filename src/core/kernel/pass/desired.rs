@@ -30,8 +30,21 @@ pub struct DesiredChildren<'a> {
     live: Option<Cow<'a, LiveTemplate>>,
     /// Borrowed where they were known before.
     rendered_hashes: Cow<'a, RenderedHashes>,
-    rendered: OnceCell<Desired>,
+    /// The bodies that somebody looked at. A comparison of one child needs no other, and after a start the children are seen one
+    /// by one: to render all for each was most of the rendering.
+    bodies: Bodies,
     until: Until,
+}
+
+/// A body, or none yet, in the place of each kind.
+type Bodies = [OnceCell<Value>; ChildKind::ALL.len()];
+
+fn bodies(desired: Desired) -> Bodies {
+    let mut bodies = Bodies::default();
+    for (kind, body) in desired.bodies {
+        bodies[kind as usize] = body.into();
+    }
+    bodies
 }
 
 /// For how long children are to be so.
@@ -49,7 +62,7 @@ impl<'a> DesiredChildren<'a> {
     pub fn for_newest_revision(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
         let desired = desired::children(&intent, None);
         let rendered_hashes = Cow::Owned(RenderedHashes::new(&intent, None, &desired));
-        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), until: Until::Change }
+        Self { rendered_hashes, intent, live, bodies: bodies(desired), until: Until::Change }
     }
 
     /// The children of an intent. `live` is what the workload says about its template, as for
@@ -63,11 +76,11 @@ impl<'a> DesiredChildren<'a> {
         let of_live = live.as_deref();
         if let Some(known) = known.filter(|known| known.holds(&intent, of_live)) {
             let rendered_hashes = Cow::Borrowed(known);
-            return Self { rendered_hashes, intent, live, rendered: OnceCell::new(), until: Until::Change };
+            return Self { rendered_hashes, intent, live, bodies: Bodies::default(), until: Until::Change };
         }
         let desired = desired::children(&intent, of_live);
         let rendered_hashes = Cow::Owned(RenderedHashes::new(&intent, of_live, &desired));
-        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), until: Until::Change }
+        Self { rendered_hashes, intent, live, bodies: bodies(desired), until: Until::Change }
     }
 
     /// Whether the live template was rendered from this very intent, the content of Secrets aside that its pods take in
@@ -164,8 +177,8 @@ impl<'a> DesiredChildren<'a> {
     /// The whole child; null when none is wanted.
     #[must_use]
     pub fn body(&self, kind: ChildKind) -> &Value {
-        let desired = self.rendered.get_or_init(|| desired::children(&self.intent, self.live.as_deref()));
-        desired.body(kind).unwrap_or(&Value::Null)
+        let rendered = || desired::child(&self.intent, self.live.as_deref(), kind);
+        self.bodies[kind as usize].get_or_init(|| rendered().unwrap_or_default())
     }
 
     /// Whether the partition goes down while the StatefulSet keeps its template: Kubernetes then replaces one more pod.

@@ -9,7 +9,7 @@ use memcached_operator_core::kernel::desired::secrets::{MountedKey, mounted, sec
 use memcached_operator_core::kernel::desired::service::service;
 use memcached_operator_core::kernel::desired::workload::{Rendered, workload};
 use memcached_operator_core::kernel::desired::{
-    DefaultImages, Intent, LiveTemplate, Revision, children, pod,
+    DefaultImages, Intent, LiveTemplate, Revision, child, children, pod,
 };
 use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::hash;
@@ -221,6 +221,18 @@ proptest! {
     #[test]
     fn the_same_intent_gives_the_same_children(fixture in fixture()) {
         prop_assert_eq!(bodies(&fixture), bodies(&fixture.clone()));
+    }
+
+    #[test]
+    fn a_child_that_is_rendered_alone_is_the_one_among_all(fixture in fixture()) {
+        let intent = fixture.intent();
+        let live = LiveTemplate::from_workload(&rendered(&fixture).body, None);
+        for live in [None, live.as_ref()] {
+            let all = children(&intent, live);
+            for kind in ChildKind::ALL {
+                prop_assert_eq!(child(&intent, live, kind).as_ref(), all.body(kind), "{:?}", kind);
+            }
+        }
     }
 
     #[test]
