@@ -134,9 +134,10 @@ fn find_lost(trail: &mut Trail, desired: &Value, owned: &Value, lost: &mut Vec<P
     }
     match desired {
         Value::Object(desired) => {
+            let mut key = String::new();
             for (name, desired) in desired {
                 trail.field(name);
-                match owned.get(format!("f:{name}")) {
+                match owned.get(field_entry(&mut key, name)) {
                     _ if IDENTITY.contains(&trail.fields()) => {}
                     Some(owned) => find_lost(trail, desired, owned, lost),
                     None => lost.push(trail.to_path()),
@@ -145,8 +146,10 @@ fn find_lost(trail: &mut Trail, desired: &Value, owned: &Value, lost: &mut Vec<P
             }
         }
         Value::Array(desired) => {
+            // The keys in an entry are JSON too: they are parsed once for the list, and not for each of its items.
+            let entries: Vec<_> = entries(owned).collect();
             for (index, item) in desired.iter().enumerate() {
-                let Some((entry, owned)) = entries(owned).find(|(entry, _)| entry.is(index, item)) else {
+                let Some((entry, owned)) = entries.iter().find(|(entry, _)| entry.is(index, item)) else {
                     lost.push(trail.to_path());
                     return; // the whole list is named
                 };
@@ -157,6 +160,13 @@ fn find_lost(trail: &mut Trail, desired: &Value, owned: &Value, lost: &mut Vec<P
         }
         _ => {}
     }
+}
+
+/// How `fieldsV1` writes a field, in a text that is used again for the next one.
+fn field_entry<'a>(text: &'a mut String, name: &str) -> &'a str {
+    text.clear();
+    text.extend(["f:", name]);
+    text
 }
 
 /// One step down from a value.

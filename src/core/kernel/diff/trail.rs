@@ -37,9 +37,16 @@ impl Trail {
 
     /// Steps into the item of a list that has these keys.
     pub(super) fn item<'a>(&mut self, keys: impl Iterator<Item = (&'a str, Option<&'a Value>)>) {
-        let keys: Vec<_> =
-            keys.map(|(key, value)| format!("{key}={}", plain(value.unwrap_or(&Value::Null)))).collect();
-        self.element(&keys.join(","));
+        self.mark();
+        self.path.push('[');
+        for (at, (key, value)) in keys.enumerate() {
+            self.path.extend([if at == 0 { "" } else { "," }, key, "="]);
+            match value {
+                Some(Value::String(text)) => self.path.push_str(text),
+                other => self.path.push_str(&plain(other.unwrap_or(&Value::Null))),
+            }
+        }
+        self.path.push(']');
     }
 
     /// Steps into an element of a list that is told from others by `text`.
