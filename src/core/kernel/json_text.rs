@@ -3,38 +3,49 @@
 //! Most events repeat what is known. To see that, a text is hashed in one go and let go in one go, while a tree of maps is walked
 //! twice: that was four fifths of the time of such an event.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// A JSON value as its compact text. In the journal it stands as the value that it is.
-#[derive(Clone, Debug, Serialize)]
-#[serde(transparent)]
-pub struct JsonText(Box<RawValue>);
+#[derive(Clone, Debug)]
+pub struct JsonText {
+    text: Box<RawValue>,
+    /// [`Self::tree`], once somebody has asked for it. It says nothing that the text does not say.
+    tree: OnceLock<Value>,
+}
 
 impl JsonText {
     /// The text of what serialises. What does not, as a map without names, is JSON's null.
     #[must_use]
     pub fn new(value: &impl Serialize) -> Self {
-        Self(to_raw_value(value).unwrap_or_else(|_no_json| RawValue::NULL.to_owned()))
+        let text = to_raw_value(value).unwrap_or_else(|_no_json| RawValue::NULL.to_owned());
+        Self { text, tree: OnceLock::new() }
     }
 
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.get()
+        self.text.get()
     }
 
     /// The value.
     #[must_use]
     pub fn parse(&self) -> Value {
-        self.read().unwrap_or_default()
+        serde_json::from_str(self.as_str()).unwrap_or_default()
     }
 
-    /// Reads only what this type asks for; `None` where the value has another shape.
+    /// The value, parsed once for all who look at it.
     #[must_use]
-    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
-        serde_json::from_str(self.as_str()).ok()
+    pub fn tree(&self) -> &Value {
+        self.tree.get_or_init(|| self.parse())
+    }
+
+    /// Drops the value: it takes several times the memory of the text, which stays.
+    pub fn let_tree_go(&mut self) {
+        self.tree = OnceLock::new();
     }
 
     /// Changes the value.
@@ -59,6 +70,12 @@ impl PartialEq for JsonText {
 
 impl Eq for JsonText {}
 
+impl Serialize for JsonText {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.text.serialize(to)
+    }
+}
+
 impl<'de> Deserialize<'de> for JsonText {
     /// By way of a value, so that a text that was written in another form becomes the same compact text.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -82,5 +99,18 @@ mod tests {
             text
         );
         assert_eq!(text.parse(), value);
+    }
+
+    #[test]
+    fn who_looks_at_the_value_changes_nothing_and_its_memory_is_given_back() {
+        let value = json!({"b": [1, 2], "a": null});
+        let mut text = JsonText::new(&value);
+        assert_eq!(text.tree(), &value);
+        assert!(std::ptr::eq(text.tree(), text.tree()), "it is parsed once");
+        assert_eq!(text, JsonText::new(&value));
+        assert_eq!(serde_json::to_string(&text).unwrap(), value.to_string());
+        text.let_tree_go();
+        assert!(text.tree.get().is_none());
+        assert_eq!(text.tree(), &value);
     }
 }

@@ -250,8 +250,10 @@ impl From<SeenChild> for Live {
         let orphan = Orphan::from_seen(&seen);
         // Of the other kinds nothing is read here: what they contain is only compared.
         let is_read = seen.kind.is_workload() || seen.go_operator.is_some();
-        let tree = |text: &JsonText| if is_read { text.parse() } else { Value::Null };
-        let (content, owned) = (tree(&seen.content), seen.owned.as_ref().map(tree));
+        let (content, owned) = match is_read {
+            true => (seen.content.tree(), seen.owned.as_ref().map(JsonText::tree)),
+            false => (&Value::Null, seen.owned.as_ref().map(|_| &Value::Null)),
+        };
         let annotation = |of: &str, name: &str| {
             let annotations = content.pointer(of)?.pointer("/metadata/annotations")?;
             annotations.get(name)?.as_str().map(str::to_owned)
@@ -259,15 +261,14 @@ impl From<SeenChild> for Live {
         let by_us = |of: &str, name: &str| {
             let record = of.replace('/', "/f:") + "/f:metadata/f:annotations";
             let ours = |owned: &Value| owned.pointer(&record)?.get(format!("f:{name}")).cloned();
-            owned.as_ref().is_none_or(|owned| ours(owned).is_some())
+            owned.is_none_or(|owned| ours(owned).is_some())
         };
-        let go_operator =
-            seen.go_operator.map(|entry| GoOperatorFields::from_entry(entry, &content, owned.as_ref()));
-        let said = || LiveTemplate::from_workload(&content, owned.as_ref());
+        let go_operator = seen.go_operator.map(|entry| GoOperatorFields::from_entry(entry, content, owned));
+        let said = || LiveTemplate::from_workload(content, owned);
         let template = GoOperatorFields::annotations_hold(go_operator.as_ref()).then(said).flatten();
-        let ours = GoOperatorFields::with_ours(go_operator.as_ref(), owned.as_ref());
+        let ours = GoOperatorFields::with_ours(go_operator.as_ref(), owned);
         let unrecorded =
-            template.is_none().then(|| UnrecordedTemplate::from_content(&content, ours)).flatten();
+            template.is_none().then(|| UnrecordedTemplate::from_content(content, ours)).flatten();
         let hash_at = template.as_ref().map(|template| match template.revision.hash_is_on_deployment() {
             true => "",
             false => "/spec/template",
@@ -278,8 +279,8 @@ impl From<SeenChild> for Live {
             // A revision that only a newer operator knows may have the hash in either place.
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
-            template_content_hash: template_content_hash(&content),
-            has_tls_port: has_tls_port(&content),
+            template_content_hash: template_content_hash(content),
+            has_tls_port: has_tls_port(content),
             replicas: content.pointer("/spec/replicas").and_then(Value::as_i64),
             partition: content.pointer(PARTITION).and_then(Value::as_i64).and_then(|it| it.try_into().ok()),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
@@ -295,7 +296,7 @@ impl From<SeenChild> for Live {
             in_sight: carries_label(&seen.content),
             controller: seen.controller.map(Box::new),
             orphan,
-            weakened: weakened::weakened(&content, &seen.managers),
+            weakened: weakened::weakened(content, &seen.managers),
             managers: field_managers::bounded(seen.managers),
             rollout: seen.rollout.map(Box::new),
             has_rolled_out: false,

@@ -38,7 +38,7 @@ impl Orphan {
         if seen.controller.is_some() || !made_here {
             return None;
         }
-        let content = seen.content.parse();
+        let content = seen.content.tree();
         let labels = content.pointer("/metadata/labels");
         let is_written =
             |(name, value): (String, String)| labels.and_then(|all| all.get(name)?.as_str()) == Some(&value);

@@ -256,7 +256,7 @@ impl Slot {
         let older =
             |live: &Live| live.uid == seen.uid && seen.resource_version.is_older_than(&live.resource_version);
         let is_newest = !self.live.as_ref().is_some_and(older) && !self.has_lost(&seen);
-        let written = || live::template_content_hash(&seen.content.parse());
+        let written = || live::template_content_hash(seen.content.tree());
         let has_template = |live: &Live| live.template_content_hash == written();
         let is_ours = is_newest || self.live.as_ref().is_some_and(has_template);
         if is_newest {

@@ -2,8 +2,6 @@
 //! is found only by reading, and no event tells when it changes or is deleted. Pure data; part of what is known of a
 //! child.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -61,14 +59,6 @@ impl Recheck {
 /// Whether the watch by our label shows an object with this content, see [`super::event::SeenChild::content`].
 #[must_use]
 pub fn carries_label(content: &JsonText) -> bool {
-    #[derive(Deserialize)]
-    struct Content {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        labels: Option<BTreeMap<String, String>>,
-    }
-    let labels = content.read::<Content>().and_then(|content| content.metadata.labels);
-    labels.is_some_and(|labels| labels.get(MANAGED_BY_LABEL).is_some_and(|value| value == MANAGED_BY))
+    let labels = content.tree().pointer("/metadata/labels");
+    labels.and_then(|labels| labels.get(MANAGED_BY_LABEL)?.as_str()) == Some(MANAGED_BY)
 }

@@ -348,6 +348,7 @@ impl Reconciler {
                 live.keep_comparison(desired, differences);
             }
         }
+        resource.let_trees_go();
         if rendered_hashes.is_some() {
             resource.rendered_hashes = rendered_hashes.map(Box::new);
         }

@@ -419,7 +419,7 @@ fn child_written(
 ) -> Vec<Effect> {
     let ChildWrite { kind, key: _, write, attempt, changes, kube_events } = sent;
     let is_another = |it: &&Replacement| {
-        seen.as_ref().is_some_and(|seen| live::template_content_hash(&seen.content.parse()) != it.template)
+        seen.as_ref().is_some_and(|seen| live::template_content_hash(seen.content.tree()) != it.template)
     };
     let replaces = write.replaces().filter(is_another);
     let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
@@ -465,7 +465,7 @@ fn store_written(
             kind,
             hash,
             body,
-            answer: &seen.content.parse(),
+            answer: seen.content.tree(),
             server_version: version,
         });
         let refused = slot.store_altered(kind, subject.key, altered);

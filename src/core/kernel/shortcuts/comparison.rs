@@ -103,6 +103,14 @@ impl Comparison {
         *self = Self::Done(ComparisonResult { desired, differences: some(differences), of });
     }
 
+    /// Keeps an object that could not be compared as its text alone: it may have to wait for long.
+    pub fn let_trees_go(&mut self) {
+        if let Self::Pending(object) = self {
+            object.content.let_tree_go();
+            object.owned.iter_mut().for_each(JsonText::let_tree_go);
+        }
+    }
+
     /// The comparison of this object in another version: it is made again only where something else is desired by then.
     #[must_use]
     pub fn of_same(self, content: JsonText, owned: Option<JsonText>) -> Self {
@@ -164,8 +172,8 @@ impl Comparison {
                 Some(match known {
                     Some(before) => before.differences(),
                     None => {
-                        let owned = owned.as_ref().map(JsonText::parse);
-                        diff::differences(kind, body(), &content.parse(), owned.as_ref())
+                        let owned = owned.as_ref().map(JsonText::tree);
+                        diff::differences(kind, body(), content.tree(), owned)
                     }
                 })
             }

@@ -234,6 +234,12 @@ impl Resource {
         self.slots.values().any(|slot| slot.is_open())
     }
 
+    /// Gives back the memory of those children that could not be compared and whose trees were looked at.
+    pub fn let_trees_go(&mut self) {
+        let lives = self.slots.values_mut().filter_map(|slot| slot.live.as_mut());
+        lives.for_each(|live| live.comparison.let_trees_go());
+    }
+
     /// Called when a child was read, or could not be read: if no watch shows the child, it is read again later.
     pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
         let Self { seen, slots, .. } = self;
