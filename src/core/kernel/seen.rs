@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use kube_core::DynamicObject;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
@@ -104,12 +104,10 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let go_operator_entry = go_operator_fields::find_entry(managed(), controller);
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
     let field = kind.content_field();
-    let metadata = json!({
-        "labels": meta.labels,
-        "annotations": meta.annotations,
-        "ownerReferences": meta.owner_references,
-    });
-    let content = BTreeMap::from([("metadata", Some(&metadata)), (field, object.data.get(field))]);
+    let content = BTreeMap::from([
+        ("metadata", Content::Metadata(meta.into())),
+        (field, Content::Field(object.data.get(field))),
+    ]);
     Some(SeenChild {
         content: JsonText::new(&content),
         managers: managed_fields::others(entries, owned, go_operator_entry.as_ref()),
@@ -123,6 +121,34 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         },
         ..whose
     })
+}
+
+/// A part of [`SeenChild::content`].
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Metadata(ContentMetadata<'a>),
+    Field(Option<&'a Value>),
+}
+
+/// The part of the metadata that is compared. Its fields stand in the order of their names, as all fields of a content do: the
+/// text of an object has to be the same wherever it is written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ContentMetadata<'a> {
+    annotations: Option<&'a BTreeMap<String, String>>,
+    labels: Option<&'a BTreeMap<String, String>>,
+    owner_references: Option<&'a [OwnerReference]>,
+}
+
+impl<'a> From<&'a ObjectMeta> for ContentMetadata<'a> {
+    fn from(meta: &'a ObjectMeta) -> Self {
+        Self {
+            annotations: meta.annotations.as_ref(),
+            labels: meta.labels.as_ref(),
+            owner_references: meta.owner_references.as_deref(),
+        }
+    }
 }
 
 fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
@@ -353,6 +379,28 @@ mod tests {
                 inactive: None,
             }
         );
+    }
+
+    #[test]
+    fn the_text_of_a_content_is_that_of_its_value() {
+        let owner = json!({
+            "uid": "o", "name": "x", "kind": "Memcached", "controller": true, "blockOwnerDeletion": true,
+            "apiVersion": "memcached.c5c3.io/v1alpha1",
+        });
+        for (kind, field) in [(ChildKind::Service, "spec"), (ChildKind::ConfigMap, "data")] {
+            let name = kind.name_of_child("x");
+            let mut raw = json!({"metadata": {
+                "namespace": "n", "name": name, "uid": "u", "resourceVersion": "7",
+                "labels": {"b": "\"<é>\"", "a": ""}, "annotations": {"z": "1", "y": "2"}, "ownerReferences": [owner],
+            }});
+            raw[field] = json!({"z": [1.0, {"y": null, "x": true}], "a": {}});
+            let seen = child(kind, &object(raw.clone())).unwrap();
+            let metadata =
+                ["labels", "annotations", "ownerReferences"].map(|it| (it, raw["metadata"][it].clone()));
+            let metadata: BTreeMap<_, _> = metadata.into();
+            let value = json!({"metadata": metadata, field: raw[field]});
+            assert_eq!(seen.content.as_str(), value.to_string());
+        }
     }
 
     #[rstest]
