@@ -27,6 +27,7 @@ use crate::kernel::request::{
     ChildRead, ChildWrite, PodDeletion, Request, RequestId, SecretRead, StatusWrite, Write,
 };
 use crate::kernel::seen;
+use crate::kernel::whole_object;
 
 /// Sends requests, each in a task of its own. The kernel decides how many at once.
 #[derive(Clone)]
@@ -283,7 +284,7 @@ impl Expected {
 }
 
 fn object(body: &[u8]) -> Option<DynamicObject> {
-    serde_json::from_slice(body).ok()
+    whole_object::read(body).ok()
 }
 
 impl Operation {

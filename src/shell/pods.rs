@@ -25,7 +25,7 @@ use tokio::time::timeout;
 
 use super::client::{CallError, DEADLINE, explain};
 use super::kinds;
-use super::watches::page::{Page, Part};
+use super::watches::page::{Item, Page, Part};
 use crate::kernel::desired::meta::selector_text;
 use crate::kernel::object::{Key, Watched};
 
@@ -142,6 +142,8 @@ struct Status {
     #[serde(rename = "podIP")]
     pod_ip: Option<String>,
 }
+
+impl Item for ListedPod {}
 
 impl ListedPod {
     fn running(self, containers: &[&str]) -> Option<RunningPod> {

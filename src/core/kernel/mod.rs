@@ -52,4 +52,5 @@ pub mod text;
 pub mod unwatched;
 pub mod warmth;
 pub mod weakened;
+pub mod whole_object;
 pub mod world;

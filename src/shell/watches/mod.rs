@@ -27,7 +27,6 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta, Resource};
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -38,6 +37,7 @@ pub use self::sink::WatchSink;
 use self::events::{child, gone, pod, resource, secret};
 use self::health::{Health, ResourceListState, WatchAction};
 use self::objects::objects;
+use self::page::Item;
 use super::kinds;
 use super::watch_liveness::monitored;
 use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
@@ -113,7 +113,7 @@ pub fn label_selector(kind: Watched) -> Option<String> {
 /// Runs one watch after another until the receiver of the events is gone.
 async fn supervise<K>(api: Api<K>, prune: impl Fn(&K) -> Option<Event>, mut health: Health)
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Item + Clone + Debug + Send + 'static,
 {
     health.wait_for_resources().await;
     loop {
@@ -133,7 +133,7 @@ async fn follow<K>(
     health: &mut Health,
 ) -> Option<&'static str>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Item + Clone + Debug + Send + 'static,
 {
     let started = Instant::now();
     let relist_at = started + jittered(BACKSTOP);

@@ -17,11 +17,10 @@ use kube::api::{ListParams, Request, WatchEvent, WatchParams};
 use kube::core::Resource;
 use kube::runtime::watcher::{Error, Event};
 use kube::{Api, Client};
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::health::WATCH_TIMEOUT;
-use super::page::{Page, Part};
+use super::page::{Item, Page, Part};
 use crate::shell::watch_liveness::is_late;
 
 /// Objects of one page. The API server holds a page in its memory, and has to send it within its minute.
@@ -39,7 +38,7 @@ pub(super) fn objects<K>(
     label_selector: Option<String>,
 ) -> impl Stream<Item = Result<Event<K>, Error>> + Send + use<K>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Item + Clone + Debug + Send + 'static,
 {
     let requests = Requests {
         client: api.clone().into_client(),
@@ -99,7 +98,7 @@ impl<K> Watch<K> {
 
 impl<K> Requests<K>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Item + Clone + Debug + Send + 'static,
 {
     async fn next(&mut self, state: &mut State<K>) -> Result<Event<K>, Error> {
         loop {

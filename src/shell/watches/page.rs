@@ -8,14 +8,17 @@ use std::collections::VecDeque;
 
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt as _;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Client;
 use kube::client::Body;
+use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::Error;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::items::{Items, ListHead, NoList};
+use crate::kernel::whole_object;
 use crate::shell::client::refusal;
 
 /// Bytes of the body that are looked at together. A Deployment is longer; of metadata some ten objects end in them.
@@ -28,6 +31,26 @@ pub(in crate::shell) enum Part<K> {
     End(ListHead),
 }
 
+/// What a page can be made of.
+pub(in crate::shell) trait Item: DeserializeOwned {
+    /// The object of this text.
+    ///
+    /// # Errors
+    /// When it is none of this kind.
+    fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+}
+
+impl Item for DeserializeGuard<Pod> {}
+impl Item for PartialObjectMeta<Secret> {}
+
+impl Item for DynamicObject {
+    fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
+        whole_object::read(text)
+    }
+}
+
 /// A page whose body arrives.
 pub(in crate::shell) struct Page<K> {
     body: Body,
@@ -38,7 +61,7 @@ pub(in crate::shell) struct Page<K> {
     objects: VecDeque<Result<K, serde_json::Error>>,
 }
 
-impl<K: DeserializeOwned> Page<K> {
+impl<K: Item> Page<K> {
     /// Sends the request and waits for the head of the answer.
     pub(in crate::shell) async fn ask(
         client: &Client,
@@ -102,8 +125,8 @@ struct Name {
 ///
 /// # Errors
 /// When the item is no JSON: then the body is broken.
-fn object<K: DeserializeOwned>(item: &[u8]) -> Result<K, serde_json::Error> {
-    serde_json::from_slice(item).or_else(|_no_such_object| {
+fn object<K: Item>(item: &[u8]) -> Result<K, serde_json::Error> {
+    K::read(item).or_else(|_no_such_object| {
         // Looks at every byte, however deep the brackets are.
         let text: &RawValue = serde_json::from_slice(item)?;
         let named: Named = serde_json::from_str(text.get()).unwrap_or_default();
@@ -113,10 +136,11 @@ fn object<K: DeserializeOwned>(item: &[u8]) -> Result<K, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::DynamicObject;
     use serde_json::{Value, json};
 
     use super::*;
+
+    impl Item for Value {}
 
     #[tokio::test]
     async fn what_is_parsed_at_a_time_does_not_grow_with_what_arrives_at_a_time() {
