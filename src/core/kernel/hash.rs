@@ -99,12 +99,12 @@ fn feed_sized(hasher: &mut Sha256, text: &str) {
 fn feed(hasher: &mut Sha256, value: &Value) {
     match value {
         Value::Object(map) => {
-            let mut keys: Vec<_> = map.keys().collect();
-            keys.sort_unstable();
+            let mut fields: Vec<_> = map.iter().collect();
+            fields.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
             hasher.update(b"{");
-            for key in keys {
+            for (key, value) in fields {
                 feed_sized(hasher, key);
-                feed(hasher, &map[key]);
+                feed(hasher, value);
             }
             hasher.update(b"}");
         }
