@@ -184,17 +184,24 @@ impl Items {
 
     /// The bytes up to the end of the item, or all where it does not end with them; and whether it does.
     fn rest_of_item<'a>(&mut self, bytes: &'a [u8]) -> (&'a [u8], bool) {
-        for (at, byte) in bytes.iter().enumerate() {
-            let (text, counts) = self.text.after(*byte);
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at).copied() {
+            let (text, counts) = self.text.after(byte);
             self.text = text;
+            at += 1;
             match byte {
                 b'{' | b'[' if counts => self.depth += 1,
                 b'}' | b']' if counts => {
                     self.depth -= 1;
                     if self.depth == 0 {
                         (self.state, self.depth) = (ParserState::Behind, 1);
-                        return (&bytes[..=at], true);
+                        return (&bytes[..at], true);
                     }
+                }
+                // Most bytes of an item are in strings, and only these two mean something there.
+                _ if text == Text::Inside => {
+                    let plain = |byte: &&u8| !matches!(byte, b'"' | b'\\');
+                    at += bytes[at..].iter().take_while(plain).count();
                 }
                 _ => {}
             }
