@@ -43,6 +43,11 @@ impl JsonText {
         self.tree.get_or_init(|| self.parse())
     }
 
+    /// Takes the value that this is the text of, from whoever has it anyway.
+    pub fn keep_tree(&mut self, tree: Value) {
+        self.tree = tree.into();
+    }
+
     /// Drops the value: it takes several times the memory of the text, which stays.
     pub fn let_tree_go(&mut self) {
         self.tree = OnceLock::new();
@@ -111,6 +116,9 @@ mod tests {
         assert_eq!(serde_json::to_string(&text).unwrap(), value.to_string());
         text.let_tree_go();
         assert!(text.tree.get().is_none());
+        text.keep_tree(value.clone());
+        assert_eq!(text.tree.get(), Some(&value));
+        text.let_tree_go();
         assert_eq!(text.tree(), &value);
     }
 }

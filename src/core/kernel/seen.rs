@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use kube_core::DynamicObject;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{
@@ -121,6 +121,21 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         },
         ..whose
     })
+}
+
+/// Gives a child the trees of the object that it was made of. It is for objects that are most likely new: they are compared at
+/// once, and their texts need not be parsed for that.
+pub fn give_trees(object: DynamicObject, seen: &mut SeenChild) {
+    let DynamicObject { types: _, mut metadata, mut data } = object;
+    let ours = seen.entry.and_then(|at| metadata.managed_fields.as_mut()?.get_mut(at)?.fields_v1.take());
+    // Of a foreign object there is none.
+    let (Some(owned), Some(ours)) = (&mut seen.owned, ours) else { return };
+    owned.keep_tree(ours.0);
+    let field = seen.kind.content_field();
+    let asked = data.get_mut(field).map(Value::take).unwrap_or_default();
+    let metadata = json!(ContentMetadata::from(&metadata));
+    let content = Map::from_iter([("metadata".to_owned(), metadata), (field.to_owned(), asked)]);
+    seen.content.keep_tree(Value::Object(content));
 }
 
 /// A part of [`SeenChild::content`].
@@ -400,6 +415,32 @@ mod tests {
             let metadata: BTreeMap<_, _> = metadata.into();
             let value = json!({"metadata": metadata, field: raw[field]});
             assert_eq!(seen.content.as_str(), value.to_string());
+        }
+    }
+
+    #[test]
+    fn the_trees_that_a_child_is_given_are_those_of_its_texts() {
+        let child_of = |manager: &str, field: &str| {
+            let mut raw = json!({"metadata": {
+                "namespace": "n", "name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"},
+                "managedFields": [
+                    {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:paused": {}}}},
+                    {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+                ],
+            }});
+            raw[field] = json!({"replicas": 1, "list": [{"b": null, "a": "\u{e9}"}]});
+            let object = object(raw);
+            let before = child(ChildKind::Deployment, &object).unwrap();
+            let mut seen = before.clone();
+            give_trees(object, &mut seen);
+            assert_eq!(seen, before);
+            seen
+        };
+        for (manager, field) in [(FIELD_MANAGER, "spec"), (FIELD_MANAGER, "status"), ("helm", "spec")] {
+            let seen = child_of(manager, field);
+            assert_eq!(seen.content.tree(), &seen.content.parse());
+            let owned = seen.owned.as_ref();
+            assert_eq!(owned.map(JsonText::tree), owned.map(JsonText::parse).as_ref());
         }
     }
 

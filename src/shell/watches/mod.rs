@@ -236,7 +236,7 @@ struct Pending {
 }
 
 impl Pending {
-    fn events<K: Resource>(
+    fn events<K: Resource + Item>(
         &mut self,
         event: watcher::Event<K>,
         prune: &impl Fn(&K) -> Option<Event>,
@@ -250,7 +250,11 @@ impl Pending {
                 (false, None)
             }
             watcher::Event::InitApply(object) => {
-                (true, prune(&object).or_else(|| health.unreadable(&object)))
+                let mut event = prune(&object).or_else(|| health.unreadable(&object));
+                if let Some(event) = &mut event {
+                    object.give_trees(event);
+                }
+                (true, event)
             }
             watcher::Event::InitDone => {
                 health.listed();

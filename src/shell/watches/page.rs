@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::items::{Items, ListHead, NoList};
-use crate::kernel::whole_object;
+use crate::kernel::event::Event;
+use crate::kernel::{seen, whole_object};
 use crate::shell::client::refusal;
 
 /// Bytes of the body that are looked at together. A Deployment is longer; of metadata some ten objects end in them.
@@ -40,6 +41,9 @@ pub(in crate::shell) trait Item: DeserializeOwned {
     fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text)
     }
+
+    /// Gives what is in it to the event that tells of it, where that saves the kernel work.
+    fn give_trees(self, _to: &mut Event) {}
 }
 
 impl Item for DeserializeGuard<Pod> {}
@@ -48,6 +52,12 @@ impl Item for PartialObjectMeta<Secret> {}
 impl Item for DynamicObject {
     fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
         whole_object::read(text)
+    }
+
+    fn give_trees(self, to: &mut Event) {
+        if let Event::Child(child) = to {
+            seen::give_trees(self, child);
+        }
     }
 }
 

@@ -13,8 +13,10 @@
 //! * [`half_pass`]: of a resource that waits for its turn after a start, the children are compared and nothing else is
 //!   done, so that their objects do not wait in memory.
 //!
-//! Three stand beside the data that they are about, and buy speed or memory too:
+//! Four stand beside the data that they are about, and buy speed or memory too:
 //!
+//! * The tree of a `JsonText` in `json_text.rs`: an object that a list shows comes with it, so that its text is not parsed again
+//!   to be compared. It goes with the object, or where a pass could not compare the object yet.
 //! * `News` in `live.rs`: an object that was seen again is told by what is new in it. Most are new in their version or their
 //!   status only, and then nothing is read or compared again.
 //! * `Turns` in `rollout_budget.rs` counts the turns of each kind, so that no event walks through all turns. Snapshots go
