@@ -20,7 +20,8 @@ pub fn weakened(content: &Value, managers: &[OtherManager]) -> Vec<String> {
         let fields = managers.iter().flat_map(|manager| &manager.fields);
         fields.into_iter().any(|field: &Path| is_within(path, field) || is_within(field, path))
     };
-    let Some(pod) = content.pointer("/spec/template/spec") else { return Vec::new() };
+    let pod = content.pointer("/spec/template/spec").filter(|_| !managers.is_empty());
+    let Some(pod) = pod else { return Vec::new() };
     let of_node = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|name| is_true(pod, name));
     let of_node = of_node.map(|name| (format!("spec.template.spec.{name}"), name.to_owned()));
     let found = of_node.chain(of_containers(pod)).chain(of_volumes(pod)).chain(of_account(pod));

@@ -23,20 +23,23 @@ pub fn find_entry<'a>(
     entries: impl Iterator<Item = &'a ManagedFieldsEntry>,
     controller: Option<&OwnerReference>,
 ) -> Option<GoOperatorEntry> {
-    let reference = controller.map(|owner| format!("k:{}", json!({"uid": owner.uid})));
+    let reference = || controller.map(|owner| format!("k:{}", json!({"uid": owner.uid})));
     let has_labels = |labels: &Value| {
         meta::selector_labels("").keys().all(|name| labels.get(format!("f:{name}")).is_some())
     };
     entries.enumerate().find_map(|(index, written)| {
-        let fields = &written.fields_v1.as_ref()?.0;
         let by_update = written.manager.as_deref() == Some(entry::FIELD_MANAGER)
             && written.operation.as_deref() == Some("Update")
             && written.subresource.is_none();
-        let made_it = match &reference {
-            Some(reference) => fields.pointer("/f:metadata/f:ownerReferences")?.get(reference).is_some(),
+        if !by_update {
+            return None;
+        }
+        let fields = &written.fields_v1.as_ref()?.0;
+        let made_it = match reference() {
+            Some(reference) => fields.pointer("/f:metadata/f:ownerReferences")?.get(&reference).is_some(),
             None => has_labels(fields.pointer("/f:metadata/f:labels")?),
         };
-        (by_update && made_it).then(|| GoOperatorEntry { index, fields: fields.clone() })
+        made_it.then(|| GoOperatorEntry { index, fields: fields.clone() })
     })
 }
 
