@@ -644,6 +644,20 @@ fn the_page_has_a_row_for_each_such_value_and_no_other() {
     }
 }
 
+/// `.cargo/config.toml` has these options. A build that does not read it would lose them in silence.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_allocator_is_built_with_its_options_and_for_pages_of_64_kb_where_kernels_have_them() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+    command.arg("version").env_clear().env("_RJEM_MALLOC_CONF", "stats_print:true");
+    let said = text(&command.output().unwrap().stderr);
+    let options = "\"background_thread:false,narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0\"";
+    let page = if cfg!(target_arch = "aarch64") { "65536" } else { "4096" };
+    for line in [format!("config.malloc_conf: {options}"), format!("Page size: {page}")] {
+        assert!(said.lines().any(|it| it.trim() == line), "{line} is not in: {said}");
+    }
+}
+
 #[test]
 fn files_without_a_resource_of_ours_are_said_to_have_none() {
     let folder = folder();

@@ -76,7 +76,7 @@ pub fn static_binary(profile: Profile) -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// Links the library that the tests' own binary is made of once more, into a static file. `cargo rustc` would compile most
+/// Links the libraries that the tests' own binary is made of once more, into a static file. `cargo rustc` would compile most
 /// crates again: it asks for their features for one package, the tests for those of the whole workspace. A file that was linked
 /// of the same stays.
 fn link_again(target: &Path, binary: &Path) -> Result<()> {
@@ -85,18 +85,21 @@ fn link_again(target: &Path, binary: &Path) -> Result<()> {
             .args(["build", "--workspace", "--bins", "--locked", "--quiet", "--message-format=json"])
             .env("CARGO_TARGET_DIR", target),
     )?;
-    let library = library(&built).context("cargo does not say where the operator's library is")?;
+    let [operator, allocator] = ["memcached_operator", "tikv_jemallocator"].map(|name| library(&built, name));
+    let operator = operator.context("cargo does not say where the operator's library is")?;
+    let allocator = allocator.context("cargo does not say where the allocator's library is")?;
     let [_, flags @ ..] = LINKED;
     let mut link = rustc();
     link.args([MAIN, "--crate-name=memcached_operator", "--crate-type=bin", "--edition=2024"])
-        .arg(format!("--extern=memcached_operator={library}"))
+        .arg(format!("--extern=memcached_operator={operator}"))
+        .arg(format!("--extern=tikv_jemallocator={allocator}"))
         .arg(format!("-Ldependency={}", target.join("debug").join("deps").display()))
         .args(flags);
     let folder = binary.parent().context("a binary is in a folder")?;
     // Several tests may ask at once: the first links for all.
     let _lock = FolderLock::acquire(folder)?;
     let (stamp, main) = (binary.with_extension("linked"), repository().join(MAIN));
-    let wanted = linked_of(&link, [Path::new(&library), &main])?;
+    let wanted = linked_of(&link, &[Path::new(&operator), Path::new(&allocator), &main])?;
     if binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|last| last == wanted) {
         return Ok(());
     }
@@ -111,7 +114,7 @@ fn link_again(target: &Path, binary: &Path) -> Result<()> {
 
 /// What a file is linked of: how, and of which state of these files. Cargo may bring back an older library, so it does not count
 /// which is newer.
-fn linked_of(link: &Command, sources: [&Path; 2]) -> Result<String> {
+fn linked_of(link: &Command, sources: &[&Path]) -> Result<String> {
     let mut of = format!("{link:?}\n");
     for source in sources {
         let file = fs::metadata(source).with_context(|| format!("cannot look at {}", source.display()))?;
@@ -120,11 +123,11 @@ fn linked_of(link: &Command, sources: [&Path; 2]) -> Result<String> {
     Ok(of)
 }
 
-/// The operator's library among what cargo built, one JSON object a line.
-fn library(built: &str) -> Option<String> {
+/// The library of this name among what cargo built, one JSON object a line.
+fn library(built: &str, name: &str) -> Option<String> {
     let mut artifacts = built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let artifact = artifacts
-        .find(|it| it["target"]["name"] == "memcached_operator" && it["target"]["kind"] == json!(["lib"]))?;
+    let artifact =
+        artifacts.find(|it| it["target"]["name"] == name && it["target"]["kind"] == json!(["lib"]))?;
     let mut files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str);
     files.find(|name| name.ends_with(".rlib")).map(str::to_owned)
 }
@@ -176,7 +179,7 @@ mod tests {
         for source in [&library, &main] {
             fs::write(source, "old")?;
         }
-        let of = |argument: &str| linked_of(Command::new("link").arg(argument), [&library, &main]);
+        let of = |argument: &str| linked_of(Command::new("link").arg(argument), &[&library, &main]);
         let first = of("static")?;
         assert_eq!(of("static")?, first);
         assert_ne!(of("dynamic")?, first);
