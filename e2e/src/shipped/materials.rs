@@ -73,12 +73,13 @@ pub(super) fn bill(tree: &Tree, sha256: &str) -> Result<Value> {
     let libc = first_line(Command::new("ldd").arg("--version"))?;
     let version = |line: &str, at: usize| line.split(' ').nth(at).unwrap_or("unknown").to_owned();
     let linked = [
-        ("rust-std", version(&rust, 1), "Apache-2.0 OR MIT"),
-        ("glibc", libc.rsplit(' ').next().unwrap_or("unknown").to_owned(), "LGPL-2.1-or-later"),
+        Some(("rust-std", version(&rust, 1), "Apache-2.0 OR MIT")),
+        Some(("glibc", libc.rsplit(' ').next().unwrap_or("unknown").to_owned(), "LGPL-2.1-or-later")),
+        jemalloc(tree).map(|version| ("jemalloc", version.to_owned(), "BSD-2-Clause")),
     ];
     let crates = tree.licences.iter().filter(|(package, _)| **package != tree.root);
     let mut components: Vec<Value> = crates.map(|(package, licence)| component(package, licence)).collect();
-    components.extend(linked.map(|(name, version, licence)| {
+    components.extend(linked.into_iter().flatten().map(|(name, version, licence)| {
         json!({
             "type": "library", "bom-ref": format!("linked:{name}@{version}"), "name": name, "version": version,
             "licenses": [{"expression": licence}],
@@ -96,6 +97,12 @@ pub(super) fn bill(tree: &Tree, sha256: &str) -> Result<Value> {
     }))
 }
 
+/// The version of the allocator's C code, which a crate brings and names behind its own version. Its licence is another one.
+fn jemalloc(tree: &Tree) -> Option<&str> {
+    let versions = tree.licences.keys().find_map(|package| package.strip_prefix("tikv-jemalloc-sys "))?;
+    versions.split_once('+')?.1.split('-').next()
+}
+
 fn component(package: &str, licence: &str) -> Value {
     let (name, version) = package.split_once(' ').unwrap_or((package, ""));
     // Before SPDX expressions, a slash meant a choice.
@@ -106,9 +113,9 @@ fn component(package: &str, licence: &str) -> Value {
     })
 }
 
-/// A package URL.
+/// A package URL, in which a plus is written as in every URL.
 fn reference(package: &str) -> String {
-    format!("pkg:cargo/{}", package.replace(' ', "@"))
+    format!("pkg:cargo/{}", package.replace(' ', "@").replace('+', "%2B"))
 }
 
 fn first_line(command: &mut Command) -> Result<String> {
@@ -160,6 +167,25 @@ mod tests {
                 "type": "library", "bom-ref": "pkg:cargo/b@2.0.0", "name": "b", "version": "2.0.0",
                 "purl": "pkg:cargo/b@2.0.0", "licenses": [{"expression": "MIT OR Apache-2.0"}],
             })
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn a_bill_lists_the_allocators_c_code_with_its_own_version_and_licence() -> Result<()> {
+        const TREE: &str = "\
+0 op v0.1.0 (/src) | Apache-2.0
+1 tikv-jemalloc-sys v0.7.1+5.3.1-0-g81034ce1 | MIT/Apache-2.0
+";
+        let bill = bill(&read(TREE)?, "00ff")?;
+        let components = bill["components"].as_array().context("a list")?;
+        assert_eq!(components[0]["purl"], "pkg:cargo/tikv-jemalloc-sys@0.7.1%2B5.3.1-0-g81034ce1");
+        assert_eq!(
+            components[3..],
+            [json!({
+                "type": "library", "bom-ref": "linked:jemalloc@5.3.1", "name": "jemalloc", "version": "5.3.1",
+                "licenses": [{"expression": "BSD-2-Clause"}],
+            })]
         );
         Ok(())
     }
