@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
-use strum::EnumCount;
+use strum::{EnumCount, VariantArray};
 
 use crate::lock::FolderLock;
 use crate::paths;
 
 /// Programs that are built together. Where the dependency graphs of two families agree in one `go.mod`, they share it, so that
 /// what both need is compiled once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum Family {
     /// The oldest Kubernetes that the operator supports: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet,
     /// kube-proxy, kubectl.
@@ -136,28 +136,12 @@ macro_rules! linked_as {
 }
 
 impl Family {
-    /// All of them.
-    const ALL: [Self; Self::COUNT] = [
-        Self::Kubernetes,
-        Self::KubernetesNewest,
-        Self::Etcd,
-        Self::CoreDns,
-        Self::Flux,
-        Self::Kstatus,
-        Self::Helm,
-        Self::KubeStateMetrics,
-        Self::CertManager,
-        Self::ArgoCd,
-        Self::Actionlint,
-        Self::Crane,
-    ];
-
     /// Builds what is not there yet of all families.
     ///
     /// # Errors
     /// As [`Family::build`].
     pub fn build_all() -> Result<()> {
-        Self::ALL.into_iter().try_for_each(|family| family.build().map(drop))
+        Self::VARIANTS.iter().try_for_each(|family| family.build().map(drop))
     }
 
     /// Where the binaries are once they are built.

@@ -7,12 +7,40 @@ use strum::{IntoStaticStr, VariantArray};
 use super::published::AgentStatus;
 use crate::secrets::rotation_check::State;
 
-/// When the certificate ends that memcached shows.
-pub const SERVED: &str = "memcached_agent_served_certificate_not_after_timestamp_seconds";
-/// When the certificate ends that is in the file.
-pub const FILE: &str = "memcached_agent_file_certificate_not_after_timestamp_seconds";
-/// How far memcached is with its files.
-pub const STATE: &str = "memcached_agent_state";
+/// What the agent says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
+pub enum Family {
+    /// When the certificate ends that memcached shows.
+    Served,
+    /// When the certificate ends that is in the file.
+    File,
+    /// How far memcached is with its files.
+    State,
+}
+
+impl Family {
+    /// The name of the metric.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Served => "memcached_agent_served_certificate_not_after_timestamp_seconds",
+            Self::File => "memcached_agent_file_certificate_not_after_timestamp_seconds",
+            Self::State => "memcached_agent_state",
+        }
+    }
+
+    /// What the metric means, for people.
+    #[must_use]
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::Served => "When the certificate ends that memcached shows its clients.",
+            Self::File => "When the certificate ends that is in the mounted Secret.",
+            Self::State => {
+                "1 for how far memcached is with the content of its mounted Secrets, 0 for the others."
+            }
+        }
+    }
+}
 
 /// The values of the label `state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
@@ -27,13 +55,6 @@ pub enum Word {
     /// See [`State::Refused`].
     Refused,
 }
-
-/// Names and helps of all families.
-pub const ALL: [(&str, &str); 3] = [
-    (SERVED, "When the certificate ends that memcached shows its clients."),
-    (FILE, "When the certificate ends that is in the mounted Secret."),
-    (STATE, "1 for how far memcached is with the content of its mounted Secrets, 0 for the others."),
-];
 
 /// All families that have a series.
 #[must_use]
@@ -51,14 +72,15 @@ pub fn families(status: &AgentStatus) -> Vec<MetricFamily> {
         label.set_value(<&str>::from(*word).to_owned());
         gauge(vec![label], f64::from(u8::from(*word == now)))
     };
-    let [served, file, states] = ALL;
-    let series = [
-        (served, served_until.map(time).into_iter().collect()),
-        (file, file_until.map(time).into_iter().collect()),
-        (states, Word::VARIANTS.iter().map(state).collect::<Vec<_>>()),
-    ];
-    let with_series = series.into_iter().filter(|(_, metrics)| !metrics.is_empty());
-    with_series.map(|((name, help), metrics)| family(name, help, metrics)).collect()
+    let series = |of: Family| -> Vec<Metric> {
+        match of {
+            Family::Served => served_until.map(time).into_iter().collect(),
+            Family::File => file_until.map(time).into_iter().collect(),
+            Family::State => Word::VARIANTS.iter().map(state).collect(),
+        }
+    };
+    let with_series = Family::VARIANTS.iter().map(|of| (*of, series(*of)));
+    with_series.filter(|(_, series)| !series.is_empty()).map(|(of, series)| family(of, series)).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds of the years up to 9999 are exact")]
@@ -75,10 +97,10 @@ fn gauge(labels: Vec<LabelPair>, value: f64) -> Metric {
     metric
 }
 
-fn family(name: &str, help: &str, metrics: Vec<Metric>) -> MetricFamily {
+fn family(of: Family, metrics: Vec<Metric>) -> MetricFamily {
     let mut family = MetricFamily::default();
-    family.set_name(name.to_owned());
-    family.set_help(help.to_owned());
+    family.set_name(of.name().to_owned());
+    family.set_help(of.help().to_owned());
     family.set_field_type(MetricType::GAUGE);
     family.set_metric(metrics);
     family

@@ -1,7 +1,7 @@
 //! The tables in one form: every metric of the operator, of its process, of the exporter and of the agent, from the code;
 //! and those of the cluster that the dashboard uses.
 
-use memcached_operator::agent::metrics::{self as agent, STATE, Word};
+use memcached_operator::agent::metrics::{self as agent, Word};
 use memcached_operator::exporter::families::{CLASSES, Family, Kind, SERVER, SETTINGS, Series};
 use memcached_operator::exporter::metrics;
 use memcached_operator::shell::metrics::labels::{Label, Values};
@@ -68,14 +68,14 @@ pub(crate) fn agent() -> Vec<Entry> {
             values: Ok(Word::VARIANTS.iter().map(|word| (*word).into()).collect()),
         }]
     };
-    let entry = |(name, help): (&str, &str)| Entry {
-        name: name.to_owned(),
+    let entry = |family: &agent::Family| Entry {
+        name: family.name().to_owned(),
         kind: "gauge",
-        labels: if name == STATE { words() } else { Vec::new() },
-        help: help.to_owned(),
+        labels: if *family == agent::Family::State { words() } else { Vec::new() },
+        help: family.help().to_owned(),
         usage: "",
     };
-    agent::ALL.into_iter().map(entry).collect()
+    agent::Family::VARIANTS.iter().map(entry).collect()
 }
 
 pub(crate) fn exporter() -> Vec<Entry> {

@@ -23,7 +23,7 @@ use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::{STATEFUL_SET, Workload};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
-use strum::EnumCount;
+use strum::{EnumCount, VariantArray as _};
 use tokio::time::Instant;
 
 const NAME: &str = "cache";
@@ -54,7 +54,7 @@ impl Scenario {
     /// the scenarios of most kinds of writes, and each of the others meets one. With named pods each meets one.
     fn positions(self, kind: Workload) -> &'static [Position] {
         match (self, kind) {
-            (Self::Create | Self::Edit, Workload::Deployment) => &Position::ALL,
+            (Self::Create | Self::Edit, Workload::Deployment) => Position::VARIANTS,
             (Self::Rotate | Self::Delete, Workload::Deployment) | (Self::Create, Workload::StatefulSet) => {
                 &[Position::BeforeItIsSent]
             }

@@ -21,7 +21,7 @@ use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::{STATEFUL_SET, Workload};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
-use strum::EnumCount;
+use strum::VariantArray;
 
 use crate::support::record::Record;
 
@@ -42,7 +42,7 @@ fn resource(kind: Workload, name: &str, memory: i32) -> Result<Memcached> {
 }
 
 /// What happens to a resource, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 enum Phase {
     /// It is created.
     Create,
@@ -55,8 +55,6 @@ enum Phase {
 }
 
 impl Phase {
-    const ALL: [Self; Self::COUNT] = [Self::Create, Self::Edit, Self::Repair, Self::Touch];
-
     async fn play(self, space: &Space, kind: Workload, name: &str) -> Result<()> {
         let params = PatchParams::default();
         match self {
@@ -236,7 +234,7 @@ impl Plan {
 
     /// The whole life, with the fault in it.
     async fn live(&self, space: &Space, faults: &Faults) -> Result<()> {
-        for phase in Phase::ALL {
+        for &phase in Phase::VARIANTS {
             if phase != self.phase {
                 phase.play(space, self.kind, &self.name).await?;
             } else {
@@ -326,7 +324,7 @@ struct Golden {
 
 impl Golden {
     async fn live(space: &Space, record: &Record, kind: Workload, name: &str) -> Result<Self> {
-        for phase in Phase::ALL {
+        for &phase in Phase::VARIANTS {
             phase.play(space, kind, name).await?;
             phase.await_end(space, name).await?;
         }

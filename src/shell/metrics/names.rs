@@ -282,7 +282,8 @@ pub const WATCH_UNREADABLE: Metric = Metric {
     usage: "Above 0: the log names the object at level debug; the operator treats it as absent.",
 };
 
-/// Every metric of ours; the process metrics (`process_...`) come from the library.
+/// Every metric of ours; the process metrics (`process_...`) come from the library. A test of the page finds one that is served
+/// and not here.
 pub const ALL: [Metric; 29] = [
     ADOPTION_HALTED,
     API_REQUEST_DURATION,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;
-use strum::EnumCount;
+use strum::VariantArray;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
@@ -15,7 +15,7 @@ use super::operator::Kill;
 use super::transport::{Answer, Call, Forward, Interposer};
 
 /// Where at a write the operator dies.
-#[derive(Clone, Copy, Debug, EnumCount)]
+#[derive(Clone, Copy, Debug, VariantArray)]
 pub enum Position {
     /// The API server never gets the write.
     BeforeItIsSent,
@@ -23,11 +23,6 @@ pub enum Position {
     BeforeTheAnswer,
     /// The operator has just got the answer.
     AfterTheAnswer,
-}
-
-impl Position {
-    /// All of them.
-    pub const ALL: [Self; Self::COUNT] = [Self::BeforeItIsSent, Self::BeforeTheAnswer, Self::AfterTheAnswer];
 }
 
 /// Kills the operator at one of its writes, Kubernetes Events included.

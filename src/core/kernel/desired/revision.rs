@@ -22,11 +22,17 @@ impl Revision {
     /// The revision that this build renders when pods roll anyway, for pods that restart when a Secret changes.
     pub const NEWEST: Self = Self(if LATER { 3 } else { 1 });
     /// Every revision that this build renders, the oldest first.
-    pub const ALL: &[Self] = if LATER {
-        &[Self::GO_OPERATOR, Self(1), Self::IN_PLACE, Self(3)]
-    } else {
-        &[Self::GO_OPERATOR, Self(1), Self::IN_PLACE]
+    pub const ALL: &[Self] = &{
+        let mut all = [Self::GO_OPERATOR; Self::HIGHEST.0 as usize + 1];
+        let mut at = 1;
+        while at < all.len() {
+            all[at] = Self(all[at - 1].0 + 1);
+            at += 1;
+        }
+        all
     };
+    /// The highest of those that new pods get.
+    const HIGHEST: Self = if Self::NEWEST.0 > Self::IN_PLACE.0 { Self::NEWEST } else { Self::IN_PLACE };
 
     /// The revision that this build renders when pods roll anyway.
     #[must_use]
