@@ -16,7 +16,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::api::ListParams;
-use kube::core::{DynamicObject, Resource as _};
+use kube::core::{DynamicObject, ObjectMeta, Resource as _};
 use kube::runtime::watcher;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -143,7 +143,12 @@ struct Status {
     pod_ip: Option<String>,
 }
 
-impl Item for ListedPod {}
+impl Item for ListedPod {
+    fn bare(metadata: ObjectMeta) -> Self {
+        let metadata = Metadata { name: metadata.name, ..Metadata::default() };
+        Self { metadata, ..Self::default() }
+    }
+}
 
 impl ListedPod {
     fn running(self, containers: &[&str]) -> Option<RunningPod> {

@@ -11,11 +11,12 @@ use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Client;
 use kube::client::Body;
-use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta};
+use kube::core::{DeserializeGuard, DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::runtime::watcher::Error;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::items::{Items, ListHead, NoList};
 use crate::kernel::event::Event;
@@ -42,22 +43,37 @@ pub(in crate::shell) trait Item: DeserializeOwned {
         serde_json::from_slice(text)
     }
 
+    /// An object that has nothing but its metadata.
+    fn bare(metadata: ObjectMeta) -> Self;
+
     /// Gives what is in it to the event that tells of it, where that saves the kernel work.
     fn give_trees(self, _to: &mut Event) {}
 }
 
-impl Item for PartialObjectMeta<Secret> {}
+impl Item for PartialObjectMeta<Secret> {
+    fn bare(metadata: ObjectMeta) -> Self {
+        Self { metadata, ..Self::default() }
+    }
+}
 
 impl Item for DeserializeGuard<Pod> {
     /// A guard that reads itself makes two trees of each object before it reads that. It is of use for few.
     fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text).map(|pod| Self(Ok(pod))).or_else(|_no_pod| serde_json::from_slice(text))
     }
+
+    fn bare(metadata: ObjectMeta) -> Self {
+        Self(Ok(Pod { metadata, ..Pod::default() }))
+    }
 }
 
 impl Item for DynamicObject {
     fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
         whole_object::read(text)
+    }
+
+    fn bare(metadata: ObjectMeta) -> Self {
+        Self { types: None, metadata, data: Value::Object(Map::new()) }
     }
 
     fn give_trees(self, to: &mut Event) {
@@ -125,12 +141,12 @@ fn no_list(why: NoList) -> Error {
 }
 
 /// Name and namespace of an object that cannot be read as its kind.
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Default, Deserialize)]
 struct Named {
     metadata: Name,
 }
 
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Default, Deserialize)]
 struct Name {
     name: Option<String>,
     namespace: Option<String>,
@@ -145,18 +161,23 @@ fn object<K: Item>(item: &[u8]) -> Result<K, serde_json::Error> {
     K::read(item).or_else(|_no_such_object| {
         // Looks at every byte, however deep the brackets are.
         let text: &RawValue = serde_json::from_slice(item)?;
-        let named: Named = serde_json::from_str(text.get()).unwrap_or_default();
-        serde_json::from_value(serde_json::to_value(named)?)
+        let Named { metadata: Name { name, namespace } } =
+            serde_json::from_str(text.get()).unwrap_or_default();
+        Ok(K::bare(ObjectMeta { name, namespace, ..ObjectMeta::default() }))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    impl Item for Value {}
+    impl Item for Value {
+        fn bare(metadata: ObjectMeta) -> Self {
+            json!({"metadata": metadata})
+        }
+    }
 
     #[tokio::test]
     async fn what_is_parsed_at_a_time_does_not_grow_with_what_arrives_at_a_time() {
