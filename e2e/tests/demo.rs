@@ -32,8 +32,8 @@ const BACKUP: &str = "docs/backup.md";
 /// its reader has made.
 const OF_OTHER_CLUSTERS: [&str; 4] =
     ["docs/install.md", "docs/secure-metrics.md", "docs/changing-over.md", "docs/clients.md"];
-/// What only an installed operator has. `tests/documents.rs` holds that a page says so before such commands: all others work on
-/// the demo too.
+/// What only an installed operator has. `tests/documents/main.rs` holds that a page says so before such commands: all others work
+/// on the demo too.
 const OF_THE_RELEASE: [&str; 4] =
     ["helm ", "-n memcached-operator-system", "--namespace memcached-operator-system", "$operator"];
 

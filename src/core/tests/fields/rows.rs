@@ -1,5 +1,5 @@
 //! Every field that a user can set: two specs that differ in it, what that changes in the children, and the test that
-//! shows what it does. Pure. Called by `fields.rs` beside it, which makes `docs/fields.md` of it, and by the test that plays
+//! shows what it does. Pure. Called by `main.rs` beside it, which makes `docs/fields.md` of it, and by the test that plays
 //! every row on a real API server.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,8 +11,8 @@
     reason = "a test ends where a row is not as it should be"
 )]
 
+#[path = "../fixture/mod.rs"]
 mod fixture;
-#[path = "fields/rows.rs"]
 mod rows;
 
 use std::collections::BTreeSet;
@@ -76,7 +76,7 @@ fn document() -> String {
          StatefulSet change, but for `spec.strategy`, and its pods are replaced one by one.\n\
          Where a NetworkPolicy is on, these change its `spec.ingress` too: {of_ingress};\nwith \
          `security.rotation: InPlace` `security.sasl.enabled` as well.\n`made` is said of a child that is there only with the field. This table is made by \
-         `src/core/tests/fields.rs`;\n`{PLAYED}` plays every row.\n\n\
+         `src/core/tests/fields/main.rs`;\n`{PLAYED}` plays every row.\n\n\
          | field | changes | shown by |\n|---|---|---|\n"
     );
     for row in rows() {

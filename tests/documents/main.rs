@@ -3,13 +3,10 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test ends where a page is not there")]
 
-#[path = "documents/changing_over.rs"]
 mod changing_over;
-#[path = "documents/examples.rs"]
 mod examples;
-#[path = "../src/core/tests/fixture/mod.rs"]
+#[path = "../../src/core/tests/fixture/mod.rs"]
 mod fixture;
-#[path = "documents/versions.rs"]
 mod versions;
 
 use std::collections::BTreeSet;

@@ -7,14 +7,11 @@
     reason = "a test ends where its files are not as they should be"
 )]
 
-#[path = "desired/children.rs"]
 mod children;
-#[path = "desired/default_images.rs"]
 mod default_images;
+#[path = "../fixture/mod.rs"]
 mod fixture;
-#[path = "desired/pods.rs"]
 mod pods;
-#[path = "desired/rendered_hashes.rs"]
 mod rendered_hashes;
 
 use std::collections::BTreeMap;
