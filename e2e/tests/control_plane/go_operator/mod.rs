@@ -31,9 +31,9 @@ use crate::identity::await_a_later_second;
 use crate::support::go_operator::{self, NAME};
 use crate::support::record::Record;
 
-const MINIMAL: &str = include_str!("../fixtures/go-operator/minimal.yaml");
-const EVERYTHING: &str = include_str!("../fixtures/go-operator/everything.yaml");
-const AUTOSCALED: &str = include_str!("../fixtures/go-operator/autoscaled.yaml");
+const MINIMAL: &str = include_str!("../../fixtures/go-operator/minimal.yaml");
+const EVERYTHING: &str = include_str!("../../fixtures/go-operator/everything.yaml");
+const AUTOSCALED: &str = include_str!("../../fixtures/go-operator/autoscaled.yaml");
 
 /// A cluster of these tests' own: it serves ServiceMonitors. Those of [`preflight`] are in this module, so that they run beside
 /// the others, and it is made once.
