@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::fixture::Fixture;
 use super::{docs, pages};
 
-/// Its resources are wrong on purpose: the page shows what `validate` says of them, and `tests/commands.rs` holds it.
+/// Its resources are wrong on purpose: the page shows what `validate` says of them, and `tests/commands/main.rs` holds it.
 const WRONG_ON_PURPOSE: &str = "command-line.md";
 
 /// Name and text of every page that may show a resource.

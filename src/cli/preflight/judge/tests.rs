@@ -149,7 +149,7 @@ fn a_cache_whose_pods_would_be_replaced_blocks_and_so_does_one_with_a_problem() 
     assert_eq!(said(&found), words.map(|it| (Level::Block, it.to_owned())));
 }
 
-/// A row of `tests/valid_there.yaml`, which `tests/commands.rs` holds against `validate` and the page.
+/// A row of `tests/valid_there.yaml`, which `tests/commands/valid_there.rs` holds against `validate` and the page.
 #[derive(serde::Deserialize)]
 struct Row {
     page: String,

@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where the program cannot be run")]
 
+mod kubeconfig;
+mod valid_there;
+
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
 
 use jiff::Timestamp;
 use memcached_operator::kernel::event::Event;
@@ -81,7 +81,7 @@ fn a_reader_that_has_seen_enough_changes_no_exit_code(#[case] line: &str, #[case
     let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
     command.args(line.split(' ')).current_dir(folder.path()).env_clear().stdout(writer);
     let Output { status, stdout: _, stderr } =
-        command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     let said = text(&stderr);
     assert_eq!(status.code(), Some(code), "{said}");
     assert!(!said.contains("Broken pipe") && !said.contains("panicked"), "{said}");
@@ -183,167 +183,6 @@ fn the_plugin_without_a_command_prints_its_help_and_the_operator_without_a_termi
     let output = run(Path::new("."), "");
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()));
     assert!(text(&output.stderr).contains("found no way to reach a Kubernetes API server"));
-}
-
-/// Whoever has set it would look for the mistake elsewhere.
-#[test]
-fn a_kubeconfig_that_is_not_there_is_named_and_nobody_is_told_to_set_the_variable_that_names_it() {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
-    program.arg("plan").env("KUBECONFIG", "/nowhere/of-the-demo").env("HOME", "/nowhere");
-    let output = program.env_remove("KUBERNETES_SERVICE_HOST").output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()));
-    assert!(
-        said.contains("/nowhere/of-the-demo") && said.contains("name a kubeconfig that can be read"),
-        "{said}"
-    );
-    assert!(!said.contains("set KUBECONFIG"), "{said}");
-}
-
-/// A pipe gives its content once: a second look would find nothing, and another cause.
-#[test]
-fn of_a_kubeconfig_from_a_pipe_that_cannot_be_used_the_cause_is_told() {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
-    program.arg("plan").env("KUBECONFIG", "/dev/stdin").env_remove("KUBERNETES_SERVICE_HOST");
-    program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut running = program.spawn().unwrap();
-    running.stdin.take().unwrap().write_all(b"kind: Config\ncurrent-context: of-the-pipe\n").unwrap();
-    let said = text(&running.wait_with_output().unwrap().stderr);
-    assert!(said.contains("because: ") && said.contains("of-the-pipe"), "{said}");
-}
-
-/// What a port hears first while the program asks a cluster for its caches, and what the program says. Whoever comes there is
-/// turned away. `PORT` stands for the port in the address of the API server, in that of the proxy of the kubeconfig, and in the
-/// environment. The kubeconfig is the file of this name, and what comes on standard input.
-fn first_heard(kubeconfig: &str, [server, proxy, environment]: [&str; 3]) -> (String, String) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
-    let (heard, hears) = mpsc::channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (mut stream, mut first) = (stream.unwrap(), [0; 1024]);
-            let length = stream.read(&mut first).unwrap();
-            // Nobody waits for either at the end.
-            let _ = heard.send(String::from_utf8_lossy(&first[..length]).into_owned());
-            let _ =
-                stream.write_all(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-        }
-    });
-    let [server, proxy, environment] = [server, proxy, environment].map(|it| it.replace("PORT", &port));
-    let folder = TempDir::new().unwrap();
-    let authority = folder.path().join("ca.crt");
-    let cluster = json!({"server": server, "proxy-url": proxy, "certificate-authority": authority});
-    let content = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "test",
-        "clusters": [{"name": "test", "cluster": cluster}],
-        "users": [{"name": "test", "user": {}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    });
-    let certificate = rcgen::generate_simple_self_signed(vec!["api".to_owned()]).unwrap().cert.pem();
-    fs::write(authority, certificate).unwrap();
-    fs::write(folder.path().join("kubeconfig"), content.to_string()).unwrap();
-    let (standard_input, mut writer) = std::io::pipe().unwrap();
-    writer.write_all(content.to_string().as_bytes()).unwrap();
-    drop(writer);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
-    command.args(["plan", "--kubeconfig", kubeconfig]).current_dir(folder.path()).env_clear();
-    command.stdin(standard_input);
-    command.envs(environment.split(' ').filter_map(|variable| variable.split_once('=')));
-    let said = text(&command.output().unwrap().stderr);
-    (hears.try_recv().unwrap_or_default().replace(&port, "PORT"), said)
-}
-
-/// How TLS begins.
-const TLS: &str = "\u{16}\u{3}";
-const TUNNEL: &str = "CONNECT 0.0.0.0:PORT HTTP/1.1\r\n";
-const TUNNEL_OF_A_USER: &str =
-    "CONNECT 192.0.2.1:6443 HTTP/1.1\r\nHost: 192.0.2.1:6443\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n";
-
-// 0.0.0.0 is this machine, but it is not on loopback. Nobody serves at port 9 or at 192.0.2.1.
-#[rstest]
-#[case::of_the_environment(["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:PORT"], TUNNEL)]
-#[case::without_its_scheme(["https://0.0.0.0:PORT", "", "https_proxy=127.0.0.1:PORT"], TUNNEL)]
-#[case::in_small_letters(["https://0.0.0.0:PORT", "", "HTTPS_PROXY= https_proxy=http://127.0.0.1:PORT"], TUNNEL)]
-#[case::that_is_itself_excepted(
-    ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:PORT NO_PROXY=127.0.0.1"],
-    TUNNEL
-)]
-#[case::that_is_not_for_this_server(
-    ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=.svc,0.0.0.0,"],
-    TLS
-)]
-#[case::that_is_for_no_server(["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=*"], TLS)]
-#[case::that_is_not_for_this_port(
-    ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=0.0.0.0:PORT"],
-    TLS
-)]
-#[case::that_is_not_for_this_server_in_small_letters(
-    ["https://0.0.0.0:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY= no_proxy=0.0.0.0"],
-    TLS
-)]
-#[case::that_is_not_for_loopback(["https://127.0.0.1:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9"], TLS)]
-#[case::that_is_not_for_plain_http(
-    ["http://127.0.0.1:PORT", "", "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=127.0.0.1"],
-    "GET /"
-)]
-#[case::of_the_kubeconfig(
-    [
-        "https://192.0.2.1:6443",
-        "http://user:p%40ss@127.0.0.1:PORT",
-        "HTTPS_PROXY=http://127.0.0.1:9 NO_PROXY=*",
-    ],
-    TUNNEL_OF_A_USER
-)]
-#[case::of_the_kubeconfig_with_tls(["https://192.0.2.1:6443", "https://127.0.0.1:PORT", ""], TLS)]
-#[case::of_another_protocol(["https://192.0.2.1:6443", "socks5://127.0.0.1:PORT", ""], "\u{5}\u{1}\u{0}")]
-fn the_api_server_is_asked_over_the_proxy_that_kubectl_takes(
-    #[case] where_to: [&str; 3],
-    #[case] first: &str,
-) {
-    let (heard, said) = first_heard("kubeconfig", where_to);
-    assert!(heard.starts_with(first), "{heard:?}; it says {said}");
-}
-
-#[test]
-fn the_proxy_of_a_kubeconfig_that_can_be_read_only_once_is_taken() {
-    let where_to = ["https://192.0.2.1:6443", "http://user:p%40ss@127.0.0.1:PORT", ""];
-    let (heard, said) = first_heard("/dev/stdin", where_to);
-    assert!(heard.starts_with(TUNNEL_OF_A_USER), "{heard:?}; it says {said}");
-}
-
-/// How often the plugin of the kubeconfig is run while the program asks a cluster that is not there.
-fn times_that_the_plugin_runs(proxy: &str) -> usize {
-    let folder = TempDir::new().unwrap();
-    let runs = folder.path().join("runs");
-    let version = "client.authentication.k8s.io/v1";
-    let credential = json!({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "test"}});
-    let script = format!("echo run >> {}; echo '{credential}'", runs.display());
-    let plugin = json!({
-        "apiVersion": version, "interactiveMode": "Never", "command": "/bin/sh", "args": ["-c", script],
-    });
-    let server = "https://127.0.0.1:9";
-    let cluster = json!({"server": server, "proxy-url": proxy, "insecure-skip-tls-verify": true});
-    let kubeconfig = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "test",
-        "clusters": [{"name": "test", "cluster": cluster}],
-        "users": [{"name": "test", "user": {"exec": plugin}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    });
-    fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
-    run(folder.path(), "plan --kubeconfig kubeconfig");
-    fs::read_to_string(runs).unwrap().lines().count()
-}
-
-#[test]
-fn for_a_proxy_without_tls_no_plugin_is_asked_for_a_certificate() {
-    assert_eq!(times_that_the_plugin_runs("http://127.0.0.1:9"), times_that_the_plugin_runs(""));
-}
-
-#[test]
-fn a_proxy_that_cannot_be_used_is_named_and_not_passed_by() {
-    let (heard, said) = first_heard("kubeconfig", ["https://127.0.0.1:PORT", "ftp://127.0.0.1:PORT", ""]);
-    assert_eq!(heard, "");
-    assert!(said.contains("cannot use a proxy of the scheme ftp"), "{said}");
 }
 
 /// What a program prints that believes that it is on a terminal.
@@ -538,7 +377,7 @@ fn both_programs_say_which_build_they_are_in_the_same_words() {
 
 #[test]
 fn the_page_shows_what_validate_prints() {
-    let page = include_str!("../docs/command-line.md");
+    let page = include_str!("../../docs/command-line.md");
     let block = |start: &str| page.split(start).nth(1).unwrap().split("```").next().unwrap();
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("shop.yaml"), block("```yaml\n")).unwrap();
@@ -548,100 +387,13 @@ fn the_page_shows_what_validate_prints() {
 
 #[test]
 fn the_page_shows_what_replay_prints_of_a_file_and_of_standard_input() {
-    let page = include_str!("../docs/command-line.md");
+    let page = include_str!("../../docs/command-line.md");
     let expected = page.split("<!-- replay -->\n```text\n").nth(1).unwrap().split("```").next().unwrap();
     let folder = folder();
     assert_eq!(text(&run(folder.path(), "replay same").stdout), expected);
     let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
     command.args(["replay", "-"]).stdin(fs::File::open(folder.path().join("same")).unwrap());
     assert_eq!(text(&command.output().unwrap().stdout), expected);
-}
-
-/// A row of the table of what the Go operator took and the definition refuses.
-#[derive(serde::Deserialize)]
-struct Row {
-    page: String,
-    level: String,
-    path: String,
-    name: Option<String>,
-    spec: Value,
-}
-
-/// `preflight` judges the same rows in `src/cli/preflight/judge/tests.rs`.
-fn valid_there() -> Vec<Row> {
-    serde_saphyr::from_str(include_str!("valid_there.yaml")).unwrap()
-}
-
-#[test]
-fn validate_finds_each_value_that_the_go_operator_took_and_the_definition_refuses() {
-    let folder = TempDir::new().unwrap();
-    for Row { page, path, name, spec, .. } in valid_there() {
-        let resource = json!({
-            "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached",
-            "metadata": {"name": name.as_deref().unwrap_or("cache")}, "spec": spec,
-        });
-        fs::write(folder.path().join("row.json"), resource.to_string()).unwrap();
-        let output = run(folder.path(), "validate -f row.json -o json");
-        assert_eq!(output.status.code(), Some(1), "{page}");
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let found: Vec<_> = said["findings"].as_array().unwrap().iter().map(|it| &it["path"]).collect();
-        assert!(found.iter().any(|it| it.as_str().unwrap().starts_with(&path)), "{page}: {said}");
-    }
-}
-
-/// As kubectl exports what is stored: one list, each resource with all that the API server and the Go operator wrote about it.
-#[test]
-fn validate_finds_each_of_them_in_one_list_of_stored_resources_and_nothing_wrong_beside_them() {
-    let golden = include_str!("golden/go-operator/everything-before.yaml");
-    let stored = serde_saphyr::from_str::<Vec<Value>>(golden).unwrap().swap_remove(0);
-    assert!(stored["status"].is_object() && stored["metadata"]["managedFields"].is_array(), "{stored}");
-    let rows = valid_there();
-    let name = |at: usize| rows[at].name.clone().unwrap_or_else(|| format!("cache-{at}"));
-    let mut items = vec![stored.clone()];
-    items.extend((0..rows.len()).map(|at| {
-        let mut item = stored.clone();
-        item["metadata"]["name"] = json!(name(at));
-        item["spec"] = rows[at].spec.clone();
-        item
-    }));
-    let metadata = json!({"resourceVersion": ""});
-    let list = json!({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items});
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("export.json"), list.to_string()).unwrap();
-    let output = run(folder.path(), "validate -f export.json -o json");
-    assert_eq!(output.status.code(), Some(1));
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let summary = json!({"checked": rows.len() + 1, "refused": rows.len(), "skipped": {}});
-    assert_eq!(said["summary"], summary, "{said}");
-    let findings = said["findings"].as_array().unwrap();
-    let path = |finding: &Value| finding["path"].as_str().unwrap().to_owned();
-    for (at, Row { page, path: wanted, .. }) in rows.iter().enumerate() {
-        let of_row = findings.iter().filter(|it| it["name"] == name(at).as_str());
-        let found: Vec<_> = of_row.map(path).collect();
-        assert!(found.iter().any(|it| it.starts_with(wanted)), "{page}: {found:?}");
-    }
-    let mut paths = findings.iter().map(path);
-    assert!(paths.all(|it| it.starts_with("spec") || it == "metadata.name"), "{said}");
-}
-
-#[test]
-fn the_page_has_a_row_for_each_such_value_and_no_other() {
-    let page = include_str!("../docs/changing-over.md");
-    let section = page.split("\n## What was valid there\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    let (kept, frozen) = section.split_once("\n`InvalidSpec`: ").unwrap();
-    let rows = valid_there();
-    for Row { page, level, .. } in &rows {
-        let (part, other) = if level == "note" { (kept, frozen) } else { (frozen, kept) };
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words(part).contains(page.as_str()), "not on the page as {level}: {page}");
-        assert!(!words(other).contains(page.as_str()), "{page} is on the page twice");
-    }
-    let cells = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
-    let cells: Vec<_> = cells.filter(|cell| *cell != "stored").collect();
-    assert!(cells.len() >= 12, "{cells:?}");
-    for cell in cells {
-        assert!(rows.iter().any(|row| cell.contains(&row.page)), "no row of the table is about {cell}");
-    }
 }
 
 /// `.cargo/config.toml` has these options. A build that does not read it would lose them in silence.
