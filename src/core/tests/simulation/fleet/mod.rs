@@ -2,6 +2,8 @@
 //! older operator's. What has to hold at every moment is how many of them roll at a time.
 
 mod late;
+mod lists;
+mod made;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,19 +11,17 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::effect::Effect;
-use memcached_operator_core::kernel::event::{Departure, Event, Reply, Unavailable};
+use memcached_operator_core::kernel::event::{Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
-use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
+use memcached_operator_core::kernel::object::{Key, Scope, Watched};
 use memcached_operator_core::kernel::observation::{Observation, RolloutCounts};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::request::Request;
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use serde_json::json;
 
-use crate::model::{Cluster, Model, NAMED, NAMED_WITH_SECRET, NAMESPACE};
+use crate::model::Model;
 
-/// A namespace without the Secret.
-const ELSEWHERE: &str = "elsewhere";
 /// Turns at a time.
 pub(crate) const LIMIT: usize = 2;
 pub(crate) const BUDGET: BudgetSettings = BudgetSettings { limit: LIMIT, adoption: Adoption::Budgeted };
@@ -72,111 +72,10 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Resources in order, all settled, with this variant of a spec.
-    pub(crate) fn with_variant(size: usize, variant: u8) -> Self {
-        let mut fleet = Self::unsettled(size, 0, |_| variant);
-        fleet.restart(BudgetSettings::default());
-        fleet.settle();
-        fleet.restart(BUDGET);
-        fleet
-    }
-
-    /// Resources in order, all settled, with this variant of a spec and the Go operator's template.
-    pub(crate) fn predating(size: usize, variant: u8) -> Self {
-        let mut fleet = Self::with_variant(size, variant);
-        fleet.models.values_mut().for_each(Model::predate);
-        fleet
-    }
-
-    /// Resources in order, all settled. Those before `old` carry the Go operator's template, and have a namespace for themselves;
-    /// those after it mount the Secret.
-    pub(crate) fn new(size: usize, old: usize) -> Self {
-        Self::of_both_kinds(&vec![false; size], old)
-    }
-
-    /// Resources as those of [`Self::new`], and the pods of some have names.
-    pub(crate) fn of_both_kinds(named: &[bool], old: usize) -> Self {
-        let variant = |at: usize| match (at < old, named[at]) {
-            (true, false) => 0,
-            (true, true) => NAMED,
-            (false, false) => 3,
-            (false, true) => NAMED_WITH_SECRET,
-        };
-        let mut fleet = Self::unsettled(named.len(), old, variant);
-        fleet.secrets().set_secret(Some(9));
-        fleet.restart(BudgetSettings::default());
-        fleet.settle();
-        fleet.models.values_mut().take(old).for_each(Model::predate);
-        fleet.models.values_mut().for_each(|model| model.rollouts = 0);
-        fleet
-    }
-
-    /// Resources in order, all settled, that mount the Secret in pods with names or without.
-    pub(crate) fn mounting(size: usize, variant: u8) -> Self {
-        let mut fleet = Self::unsettled(size, 0, |_| variant);
-        fleet.secrets().set_secret(Some(9));
-        fleet.restart(BudgetSettings::default());
-        fleet.settle();
-        fleet.models.values_mut().for_each(|model| model.rollouts = 0);
-        fleet
-    }
-
-    /// Resources in order, all settled, in a cluster that rewrites images until now. The API server gets another version.
-    pub(crate) fn with_rewritten_images(size: usize) -> Self {
-        let mut fleet = Self::unsettled(size, 0, |_| 0);
-        fleet.models.values_mut().for_each(|model| model.become_another(Cluster::RewritesImages));
-        fleet.restart(BudgetSettings::default());
-        fleet.tell_version();
-        fleet.settle();
-        fleet.restart(BUDGET);
-        fleet.tell_version();
-        fleet.settle();
-        fleet.models.values_mut().for_each(Model::upgrade);
-        fleet
-    }
-
     /// The API server says its version.
     pub(crate) fn tell_version(&mut self) {
         let version = self.secrets().says_version();
         self.tell(&version);
-    }
-
-    /// So many are in another namespace than the Secret; the operators may list everything where none is.
-    fn unsettled(size: usize, elsewhere: usize, variant: impl Fn(usize) -> u8) -> Self {
-        let named = |at: usize| {
-            let (name, namespace) =
-                (format!("cache-{at:02}"), if at < elsewhere { ELSEWHERE } else { NAMESPACE });
-            (name.clone(), Model::named(namespace, &name))
-        };
-        let mut models: BTreeMap<String, Model> = (0..size).map(named).collect();
-        for (at, model) in models.values_mut().enumerate() {
-            model.create_resource();
-            model.edit(variant(at));
-            model.finds_secret_elsewhere = at > 0;
-        }
-        let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let budget = BudgetSettings::default();
-        let scopes: BTreeSet<Scope> = match elsewhere {
-            0 => [Scope::All].into(),
-            _ => [NAMESPACE, ELSEWHERE].map(|name| Scope::Namespace(name.to_owned())).into(),
-        };
-        let operators = [Operator::new(budget, &scopes), Operator::new(budget, &scopes)];
-        Self {
-            operators,
-            models,
-            now,
-            unreadable: None,
-            refused: None,
-            without_status: None,
-            budget,
-            scopes,
-            lost: BTreeSet::new(),
-            hidden: BTreeSet::new(),
-            unheard: BTreeSet::new(),
-            late: BTreeSet::new(),
-            left_behind: Vec::new(),
-            turned_back: BTreeSet::new(),
-        }
     }
 
     /// Somebody applies an older definition: the watches end, and lists come anew.
@@ -272,95 +171,6 @@ impl Fleet {
         self.unheard = Watched::ALL.into();
         // A leader that has not heard of it goes on with the turns that it gave, and their records are gone.
         self.hidden = self.models.keys().filter(|name| self.is_under_way(name)).cloned().collect();
-    }
-
-    /// Lists one of the kinds that nobody hears of; the resources come first. Returns whether there was one.
-    pub(crate) fn list_unheard(&mut self) -> bool {
-        let next = self.unheard.pop_first();
-        next.iter().for_each(|kind| self.list(*kind));
-        next.is_some()
-    }
-
-    fn list_all(&mut self) {
-        self.unheard.clear();
-        Watched::ALL.into_iter().for_each(|kind| self.list(kind));
-    }
-
-    /// Objects of this kind may not be listed any more, until the next list.
-    pub(crate) fn refuse_list(&mut self, kind: ChildKind) {
-        self.models.values_mut().for_each(|model| model.cut(Watched::Child(kind)));
-        let failure = Failure { category: Category::Forbidden, message: "no".to_owned() };
-        self.tell(&Event::Unavailable { kind, scope: Scope::All, why: Unavailable::Refused(failure) });
-    }
-
-    pub(crate) fn list(&mut self, kind: Watched) {
-        self.scopes.clone().iter().for_each(|scope| self.list_in(kind, scope));
-    }
-
-    fn list_in(&mut self, kind: Watched, scope: &Scope) {
-        if self.lost.contains(scope) {
-            return self.tell_refused(kind, scope);
-        }
-        for who in 0..self.operators.len() {
-            let left = Departure { answers: self.operators[who].reconciler.answers(), relists: 0 };
-            self.step(who, Event::Asked { kind, scope: scope.clone(), left });
-        }
-        self.tell(&Event::Listing(kind, scope.clone()));
-        let listed: Vec<Event> = self.keepers(kind, scope).flat_map(|model| model.list(kind)).collect();
-        listed.iter().for_each(|event| self.tell(event));
-        self.tell(&Event::Listed(kind, scope.clone()));
-    }
-
-    /// The models of whose objects of this kind some are in this scope.
-    fn keepers(&mut self, kind: Watched, scope: &Scope) -> impl Iterator<Item = &mut Model> {
-        self.models.values_mut().enumerate().filter_map(move |(at, model)| {
-            // The first one keeps everybody's Secret, wherever it is itself.
-            let namespace = if kind == Watched::Secret { NAMESPACE } else { &model.resource_key().namespace };
-            let keeps = scope.includes(namespace) && (kind != Watched::Secret || at == 0);
-            keeps.then_some(model)
-        })
-    }
-
-    /// As the shell says it.
-    fn tell_refused(&mut self, kind: Watched, scope: &Scope) {
-        let failure = Failure { category: Category::Forbidden, message: "no".to_owned() };
-        let why = Unavailable::Refused(failure);
-        match kind {
-            Watched::Child(kind) if !kind.is_required() => {
-                self.tell(&Event::Unavailable { kind, scope: scope.clone(), why });
-            }
-            _ => {
-                self.tell(&Event::Asked { kind, scope: scope.clone(), left: Departure::default() });
-                self.tell(&Event::Unlistable(kind, scope.clone()));
-            }
-        }
-    }
-
-    /// The operators may do nothing in one of the namespaces any more.
-    pub(crate) fn take_role(&mut self, at: usize) {
-        let scope = self.scopes.iter().nth(at % self.scopes.len()).unwrap().clone();
-        if !self.lost.insert(scope.clone()) {
-            return;
-        }
-        let rolls = |model: &&Model| scope.includes(&model.resource_key().namespace) && model.is_rolling();
-        let names = self.models.values().filter(rolls).map(|model| model.resource_key().name.clone());
-        self.hidden.extend(names.collect::<Vec<_>>());
-        for kind in Watched::ALL {
-            self.keepers(kind, &scope).for_each(|model| model.cut(kind));
-            self.tell_refused(kind, &scope);
-        }
-        // What is on its way arrives while it is refused.
-        let is_there = |effect: &Effect| matches!(effect, Effect::Send { resource, .. } if scope.includes(&resource.namespace));
-        while let Some(at) = self.operators[0].requests.iter().position(is_there) {
-            self.answer(at);
-        }
-    }
-
-    /// They may again, everywhere.
-    pub(crate) fn give_roles(&mut self) {
-        for scope in std::mem::take(&mut self.lost) {
-            Watched::ALL.into_iter().for_each(|kind| self.list_in(kind, &scope));
-        }
     }
 
     fn tell(&mut self, event: &Event) {
