@@ -160,7 +160,7 @@ pub enum Write {
         /// The whole object, without uid and version.
         body: Value,
         /// The rollout that the write may start; `None` for all but the workload.
-        replaces: Option<Replacement>,
+        replaces: Option<PossibleRollout>,
     },
     /// JSON patch of this version: removes what blocks an apply, or corrects our entry in managedFields. An apply
     /// cannot do that: it removes only fields that it owns, and removes every field that it gives up.
@@ -170,7 +170,7 @@ pub enum Write {
         /// To be done one after the other.
         edits: Vec<PatchOperation>,
         /// The rollout that the write may start; `None` for all but the workload.
-        replaces: Option<Replacement>,
+        replaces: Option<PossibleRollout>,
     },
     /// DELETE exactly this version of this incarnation.
     Delete {
@@ -183,7 +183,7 @@ pub enum Write {
 
 /// A rollout that a write may start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Replacement {
+pub struct PossibleRollout {
     /// Why; `None` if the write should start none. A webhook that changes the template starts one all the same.
     pub cause: Option<RolloutCause>,
     /// The Secrets whose content changed, where that is the cause.
@@ -219,7 +219,7 @@ impl Write {
 
     /// The rollout that the write may start.
     #[must_use]
-    pub const fn replaces(&self) -> Option<&Replacement> {
+    pub const fn replaces(&self) -> Option<&PossibleRollout> {
         match self {
             Self::Apply { replaces, .. } | Self::Patch { replaces, .. } => replaces.as_ref(),
             Self::Create { .. } | Self::Delete { .. } => None,
@@ -237,7 +237,7 @@ impl Write {
     }
 }
 
-impl Replacement {
+impl PossibleRollout {
     /// Why pods were replaced. Without a planned cause somebody else changed the template.
     #[must_use]
     pub fn cause(&self) -> RolloutCause {

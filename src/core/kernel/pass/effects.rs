@@ -16,7 +16,7 @@ use crate::kernel::kube_events;
 use crate::kernel::log_lines;
 use crate::kernel::messages::KubeEvent;
 use crate::kernel::object::{ChildKind, Key};
-use crate::kernel::request::{ChildRead, ChildWrite, Replacement, Request, StatusWrite, Write};
+use crate::kernel::request::{ChildRead, ChildWrite, PossibleRollout, Request, StatusWrite, Write};
 use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::rotation_record;
@@ -85,7 +85,7 @@ fn write(
             Some(RolloutCause::Secret) => view.changed_secrets(mounted_secrets),
             _ => Vec::new(),
         };
-        Some(Replacement { cause, secrets, template: live.template_content_hash })
+        Some(PossibleRollout { cause, secrets, template: live.template_content_hash })
     };
     let write = match planned.action.clone() {
         Action::Create { .. } => Write::Create { body: body() },

@@ -19,8 +19,8 @@ use crate::kernel::observation::{Observation, RotationResult};
 use crate::kernel::queue::{Lane, Queue};
 use crate::kernel::repair_limiter::RepairLimiter;
 use crate::kernel::request::{
-    Changes, ChildRead, ChildWrite, PendingRequest, PodDeletion, Replacement, Request, RequestId, SecretRead,
-    StatusWrite, Write,
+    Changes, ChildRead, ChildWrite, PendingRequest, PodDeletion, PossibleRollout, Request, RequestId,
+    SecretRead, StatusWrite, Write,
 };
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::slot::Slot;
@@ -339,7 +339,7 @@ struct Written<'a> {
     kind: ChildKind,
     write: &'a Write,
     /// The rollout that it started.
-    replaces: Option<&'a Replacement>,
+    replaces: Option<&'a PossibleRollout>,
     changes: &'a Changes,
 }
 
@@ -364,7 +364,7 @@ impl Written<'_> {
             Write::Apply { .. } if replaces.is_none() => kube_events::put_back(kind, key, changes),
             Write::Apply { .. } | Write::Patch { .. } => None,
         };
-        let started = |it: &Replacement| match it.secrets.as_slice() {
+        let started = |it: &PossibleRollout| match it.secrets.as_slice() {
             [] => kube_events::rollout_started(it.cause(), changes),
             changed => kube_events::rollout_by_secrets(changed, changes.fields.as_deref()),
         };
@@ -418,7 +418,7 @@ fn child_written(
     circumstances: &Circumstances<'_>,
 ) -> Vec<Effect> {
     let ChildWrite { kind, key: _, write, attempt, changes, kube_events } = sent;
-    let is_another = |it: &&Replacement| {
+    let is_another = |it: &&PossibleRollout| {
         seen.as_ref().is_some_and(|seen| live::template_content_hash(seen.content.tree()) != it.template)
     };
     let replaces = write.replaces().filter(is_another);
