@@ -39,6 +39,7 @@ fn what_objects_events_effects_and_failures_are_knows_nothing_of_what_is_decided
     let data = ["object", "event", "effect", "failure"].map(|name| format!("crate::kernel::{name}"));
     let decided = [
         "altered",
+        "child_state",
         "desired",
         "diff",
         "live",
@@ -49,7 +50,6 @@ fn what_objects_events_effects_and_failures_are_knows_nothing_of_what_is_decided
         "repair_limiter",
         "rollout_budget",
         "shortcuts",
-        "slot",
         "stateful_set_rollout",
         "status",
         "warmth",

@@ -1,5 +1,5 @@
 //! The live object of one child, as it was seen last: a few facts, and the result of the last comparison. Pure; part of
-//! [`super::slot`].
+//! [`super::child_state`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -27,15 +27,15 @@ pub fn or_delayed(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, want
 /// due.
 #[must_use]
 pub fn or_read(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
-    let (slot, generation) = (view.resource.slot(kind), view.resource.seen.generation);
-    let due = match (&action, &slot.live) {
+    let (child, generation) = (view.resource.child(kind), view.resource.seen.generation);
+    let due = match (&action, &child.live) {
         (Action::Unavailable(_), _) => false,
         (_, Some(live)) => {
-            !live.in_sight && slot.recheck.as_ref().is_none_or(|it| it.is_due(generation, view.now))
+            !live.in_sight && child.recheck.as_ref().is_none_or(|it| it.is_due(generation, view.now))
         }
         // A held-back create cannot prove that the name is free, so read the object instead.
         (Action::Paused | Action::Wait | Action::AwaitTurn, None) => {
-            slot.absence != Absence::Proven
+            child.absence != Absence::Proven
                 && view.was_handled_before()
                 && held_back(view, kind, None, &Action::Read).is_none()
         }
@@ -48,11 +48,11 @@ pub fn or_read(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
 /// otherwise.
 #[must_use]
 pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>) -> Option<Action> {
-    let slot = view.resource.slot(kind);
-    slot.repairs.exhausted_until(hash, view.now)?;
+    let child = view.resource.child(kind);
+    child.repairs.exhausted_until(hash, view.now)?;
     let Key { namespace, name } = &view.resource.seen.key;
     // Without their times, which move with each of their writes: each would be another status.
-    let managers = slot.live.iter().flat_map(|live| &live.managers).map(|it| it.name.as_str());
+    let managers = child.live.iter().flat_map(|live| &live.managers).map(|it| it.name.as_str());
     let managers = managers.collect::<Vec<_>>().join(", ");
     let message = format!(
         "somebody keeps changing fields of {} {namespace}/{} that this operator sets, and it puts them back only a \
@@ -65,7 +65,7 @@ pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash
 
 /// Why the same attempt has to wait, if the last one failed.
 fn held_back(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, wanted: &Action) -> Option<Action> {
-    let backoff = view.resource.slot(kind).backoff.as_ref()?;
+    let backoff = view.resource.child(kind).backoff.as_ref()?;
     let holds = match wanted {
         // A read does not depend on what is written after it.
         Action::Read => backoff.retry_at.is_some_and(|at| view.now < at),
@@ -78,7 +78,7 @@ impl View<'_> {
     /// The attempt to write the desired child with this hash.
     #[must_use]
     pub fn attempt_at(&self, kind: ChildKind, hash: Option<BodyHash>, action: &Action) -> Attempt {
-        let live = self.resource.slot(kind).live.as_ref();
+        let live = self.resource.child(kind).live.as_ref();
         let spec_version = live.map(Live::spec_version).unwrap_or_default();
         // A patch removes what the apply was refused for.
         let prepares = if matches!(action, Action::Patch { .. }) { " patch" } else { "" };

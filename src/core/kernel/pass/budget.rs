@@ -232,8 +232,8 @@ impl View<'_> {
     /// Whether a rollout of the StatefulSet is between two pods: Kubernetes replaces no further pod until somebody writes.
     /// `false` while it is unknown whether the last write was stored: then the next pod may be on its way.
     fn named_pods_stay(&self) -> bool {
-        let slot = self.resource.slot(ChildKind::StatefulSet);
-        let is_ours = self.resource.workload() == ChildKind::StatefulSet && !slot.must_read;
+        let child = self.resource.child(ChildKind::StatefulSet);
+        let is_ours = self.resource.workload() == ChildKind::StatefulSet && !child.must_read;
         let is_known = is_ours && self.unanswered().is_none();
         is_known && self.our_workload().is_some_and(stateful_set_rollout::is_between_two_pods)
     }
@@ -241,8 +241,8 @@ impl View<'_> {
     /// Whether no rollout is under way: all pods run the live template and are available, or there are none.
     /// `false` while it is unknown whether the last write was stored.
     fn pods_are_back(&self) -> bool {
-        let slot = self.resource.slot(self.resource.workload());
-        let is_open = slot.must_read || self.unanswered().is_some();
+        let child = self.resource.child(self.resource.workload());
+        let is_open = child.must_read || self.unanswered().is_some();
         !is_open && self.our_workload().is_none_or(is_rolled_out)
     }
 
@@ -254,7 +254,7 @@ impl View<'_> {
 
     /// The failure that leaves unknown whether the last write of the workload was stored. `None` once it may be sent again.
     fn unanswered(&self) -> Option<&Failure> {
-        let backoff = self.resource.slot(self.resource.workload()).backoff.as_deref()?;
+        let backoff = self.resource.child(self.resource.workload()).backoff.as_deref()?;
         let waits = backoff.retry_at.is_some_and(|at| self.now < at);
         (waits && backoff.failure.category.may_be_stored()).then_some(&backoff.failure)
     }

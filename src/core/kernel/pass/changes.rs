@@ -10,12 +10,12 @@ use super::view::View;
 use crate::api::spec::validate;
 use crate::kernel::altered::{self, is_mark};
 use crate::kernel::backoff::Backoff;
+use crate::kernel::child_state::ChildState;
 use crate::kernel::field_managers::owners_of;
 use crate::kernel::field_path::Path;
 use crate::kernel::object::ChildKind;
 use crate::kernel::request::Changes;
 use crate::kernel::rollout_cause::RolloutCause;
-use crate::kernel::slot::Slot;
 use crate::kernel::spec_edit_words::spec_edit_words;
 
 /// The children about which something is to be sent.
@@ -56,9 +56,9 @@ pub fn of_plan<'a>(view: &View<'_>, plan: &'a Plan<'_>) -> ChildrenToSend<'a> {
 
 /// Whether the child may be read once more: a watch shows it, and no failure backs off.
 fn may_read(view: &View<'_>, kind: ChildKind) -> bool {
-    let slot = view.resource.slot(kind);
+    let child = view.resource.child(kind);
     let waits = |backoff: &Backoff| backoff.retry_at.is_none_or(|at| view.now < at);
-    !slot.is_out_of_sight() && !slot.backoff.as_deref().is_some_and(waits)
+    !child.is_out_of_sight() && !child.backoff.as_deref().is_some_and(waits)
 }
 
 /// Whether an apply may change fields of the template of which nobody knows: the workload was compared with something else
@@ -69,16 +69,16 @@ fn may_change_unknown_fields(view: &View<'_>, plan: &Plan<'_>, planned: &Planned
     let has_unknown_source = planned.action.cause().is_some() && changes.fields.is_none();
     applies
         && planned.differences().is_none()
-        && (has_unknown_source || !has_named_template(view.resource.slot(planned.kind)))
+        && (has_unknown_source || !has_named_template(view.resource.child(planned.kind)))
 }
 
 /// Whether a workload that was dropped is known to have the very template that its annotations name: the last comparison,
 /// whatever that was with, found neither another template nor other annotations of ours, but for what the API server made
 /// of our own apply.
-fn has_named_template(slot: &Slot) -> bool {
-    let found = slot.live.as_ref().and_then(|live| live.comparison.last());
+fn has_named_template(child: &ChildState) -> bool {
+    let found = child.live.as_ref().and_then(|live| live.comparison.last());
     found.is_some_and(|found| {
-        let left = altered::left(found, slot.altered.as_deref());
+        let left = altered::left(found, child.altered.as_deref());
         left.of_template().next().is_none() && !left.paths.iter().any(|path| is_mark(path))
     })
 }
@@ -90,9 +90,9 @@ fn changes(view: &View<'_>, plan: &Plan<'_>, planned: &Planned) -> Changes {
     let known = planned.differences().map(|differences| differences.paths.clone());
     let fields = known.or_else(|| cause.and_then(|_| template_changes(view, plan)));
     let managers = owners_of(&live.managers, fields.as_deref().unwrap_or_default());
-    let slot = view.resource.slot(kind);
+    let child = view.resource.child(kind);
     let is_repair = match cause {
-        None => !managers.is_empty() || slot.repairs.is_repair(planned.hash()),
+        None => !managers.is_empty() || child.repairs.is_repair(planned.hash()),
         Some(cause) => cause == RolloutCause::Drift,
     };
     let edits = if is_repair { Vec::new() } else { edits(view) };

@@ -40,10 +40,10 @@ pub fn compare(view: &View<'_>, desired: &DesiredChildren<'_>) -> Vec<(ChildKind
 
 fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> Option<Compared> {
     let hash = desired.hash(kind)?;
-    let slot = view.resource.slot(kind);
+    let child = view.resource.child(kind);
     let found =
-        slot.live.as_ref().and_then(|live| live.comparison.differences(kind, hash, || desired.body(kind)));
-    let known = slot.altered.as_deref();
+        child.live.as_ref().and_then(|live| live.comparison.differences(kind, hash, || desired.body(kind)));
+    let known = child.altered.as_deref();
     let differences = found.clone().map(|found| altered::left(found, known));
     let unanswered = known.filter(|_| found != differences).and_then(|it| unanswered(view, it, hash));
     Some(Compared { hash, found, differences, unanswered })
@@ -65,9 +65,9 @@ impl Compared {
     /// stays whole: there are few, and they are read once a minute at most.
     #[must_use]
     pub fn into_kept(self, view: &View<'_>, kind: ChildKind) -> Option<ComparedChild> {
-        let slot = view.resource.slot(kind);
+        let child = view.resource.child(kind);
         let agrees = self.differences.as_ref().is_none_or(|it| *it == Differences::default());
-        let differences = self.found.filter(|_| slot.is_open() && (agrees || !slot.is_out_of_sight()))?;
+        let differences = self.found.filter(|_| child.is_open() && (agrees || !child.is_out_of_sight()))?;
         Some(ComparedChild { kind, desired: self.hash, differences })
     }
 }

@@ -278,8 +278,8 @@ fn with_secrets<'a>(
 /// it back is then a rollout, which begins with the last pod. At [`HELD`] no pod takes such a template.
 fn must_roll_back(view: &View<'_>, desired: &DesiredChildren<'_>) -> bool {
     let kind = desired.workload();
-    let (slot, hash) = (view.resource.slot(kind), desired.hash(kind));
-    let over = slot.live.as_ref().filter(|live| live.has_rolled_out && live.partition != Some(HELD));
+    let (child, hash) = (view.resource.child(kind), desired.hash(kind));
+    let over = child.live.as_ref().filter(|live| live.has_rolled_out && live.partition != Some(HELD));
     let (Some(live), Some(hash)) = (over, hash) else { return false };
     let found = live.comparison.differences(kind, hash, || desired.body(kind));
     let found = found.or_else(|| live.comparison.last());
@@ -287,7 +287,7 @@ fn must_roll_back(view: &View<'_>, desired: &DesiredChildren<'_>) -> bool {
         // Where the API server changes many fields, only all of them together are remembered.
         found.paths.retain(|path| path != PARTITION);
         found.values.retain(|it| it.path != PARTITION);
-        altered::left(found, slot.altered.as_deref()).of_template().next().is_some()
+        altered::left(found, child.altered.as_deref()).of_template().next().is_some()
     };
     desired.keeps_template() && found.is_some_and(differs)
 }

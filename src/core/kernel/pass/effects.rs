@@ -61,7 +61,7 @@ fn key_of_child(view: &View<'_>, kind: ChildKind) -> Key {
 }
 
 fn read(view: &View<'_>, kind: ChildKind) -> Request {
-    let known = view.resource.slot(kind).known_versions_when_asked();
+    let known = view.resource.child(kind).known_versions_when_asked();
     Request::ReadChild(ChildRead { kind, key: key_of_child(view, kind), known })
 }
 
@@ -146,7 +146,7 @@ impl View<'_> {
     #[must_use]
     pub fn write_status(&self, status: &MemcachedStatus, warning: Option<KubeEvent>) -> Request {
         let (resource, before) = (self.resource, &self.resource.seen.status);
-        let template_changed = resource.slot(resource.workload()).template_changed;
+        let template_changed = resource.child(resource.workload()).template_changed;
         let held = self.our_workload().is_some_and(|live| live.partition == Some(HELD));
         let is_first = before.observed_generation == NEVER_OBSERVED;
         // What was written before the resource was made changes no pod of it.

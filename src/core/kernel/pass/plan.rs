@@ -13,6 +13,7 @@ use super::owner::{Owner, owner};
 use super::view::View;
 use crate::api::Validated;
 use crate::kernel::backoff::Backoff;
+use crate::kernel::child_state::ChildState;
 use crate::kernel::desired::partition::HELD;
 use crate::kernel::desired::scheduling;
 use crate::kernel::diff::Differences;
@@ -22,7 +23,6 @@ use crate::kernel::live::{Live, REPLICAS};
 use crate::kernel::object::ChildKind;
 use crate::kernel::pod_problem;
 use crate::kernel::rollout_cause::RolloutCause;
-use crate::kernel::slot::Slot;
 use crate::kernel::status::rollout_progress::is_rolled_out;
 use crate::kernel::unwatched::Absence;
 
@@ -137,14 +137,14 @@ fn wanted(
     kind: ChildKind,
     compared: &Compared,
 ) -> Action {
-    let slot = view.resource.slot(kind);
-    match &slot.live {
+    let child = view.resource.child(kind);
+    match &child.live {
         _ if let Some(why) = view.world.unavailable(kind, &view.resource.seen.key.namespace) => {
             Action::Unavailable(why.clone())
         }
-        _ if slot.must_read => Action::Read,
+        _ if child.must_read => Action::Read,
         // Otherwise an object of somebody else would cost a write after every restart.
-        None if slot.absence == Absence::Unproven && view.was_handled_before() => Action::Read,
+        None if child.absence == Absence::Unproven && view.was_handled_before() => Action::Read,
         None => Action::Create { cause: cause_of_another_workload(view, desired, kind) },
         Some(live) => match owner(view, kind, live) {
             Owner::Foreign(whose) => Action::Foreign(whose),
@@ -157,7 +157,7 @@ fn wanted(
                     }
                     _ => None,
                 };
-                repair(slot, live, compared, cause)
+                repair(child, live, compared, cause)
             }
         },
     }
@@ -181,14 +181,14 @@ fn unwanted(
     kind: ChildKind,
 ) -> Option<Action> {
     let stops_former = || view.may_stop_former(desired.spec(), mounted_secrets);
-    let slot = view.resource.slot(kind);
+    let child = view.resource.child(kind);
     let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
     let unavailable = view.world.unavailable(kind, &view.resource.seen.key.namespace);
-    match (slot.live.as_ref().filter(ours), unavailable) {
+    match (child.live.as_ref().filter(ours), unavailable) {
         (None, Some(_)) => None,
         // The child may still be active, and the status has to say so.
         (Some(_), Some(why)) => Some(Action::Unavailable(why.clone())),
-        _ if slot.must_read || may_be_left(view, kind) => Some(Action::Read),
+        _ if child.must_read || may_be_left(view, kind) => Some(Action::Read),
         (None, None) => None,
         (Some(_), None) if kind.is_workload() && !stops_former() => Some(Action::Wait),
         (Some(live), None) => Some(match view.orphan(live) {
@@ -226,11 +226,11 @@ impl View<'_> {
 /// leader before may not have finished deleting it. Otherwise a settled resource would cost reads at every restart and change
 /// of leader.
 fn may_be_left(view: &View<'_>, kind: ChildKind) -> bool {
-    let slot = view.resource.slot(kind);
+    let child = view.resource.child(kind);
     let of_earlier_leader =
         view.resource.may_be_unfinished || (kind.is_workload() && view.resource.former_may_stand);
-    slot.live.is_none()
-        && match slot.absence {
+    child.live.is_none()
+        && match child.absence {
             Absence::Proven => false,
             Absence::Likely => true,
             Absence::Unproven => of_earlier_leader,
@@ -257,10 +257,10 @@ fn removal(path: PointerBuf) -> PatchOperation {
     PatchOperation::Remove(RemoveOperation { path })
 }
 
-fn repair(slot: &Slot, live: &Live, compared: &Compared, cause: Option<RolloutCause>) -> Action {
+fn repair(child: &ChildState, live: &Live, compared: &Compared, cause: Option<RolloutCause>) -> Action {
     match compared.differences.as_ref().filter(|left| !left.is_empty() || compared.unanswered.is_none()) {
         Some(differences) if differences.is_empty() => Action::Keep,
-        Some(differences) if let Some(edits) = removals(slot, compared.hash, differences) => {
+        Some(differences) if let Some(edits) = removals(child, compared.hash, differences) => {
             Action::Patch { resource_version: live.resource_version.clone(), edits, cause }
         }
         _ => Action::Apply { uid: live.uid.clone(), resource_version: live.resource_version.clone(), cause },
@@ -270,9 +270,9 @@ fn repair(slot: &Slot, live: &Live, compared: &Compared, cause: Option<RolloutCa
 /// What has to go before an apply is sent: items for which the API server would refuse the apply, and fields of others for which
 /// it may have refused this very apply. The fields are removed only after such a refusal: where a webhook writes one in the place
 /// of ours, the API server takes the apply.
-fn removals(slot: &Slot, hash: BodyHash, differences: &Differences) -> Option<Vec<PatchOperation>> {
+fn removals(child: &ChildState, hash: BodyHash, differences: &Differences) -> Option<Vec<PatchOperation>> {
     let is_refusal = |it: &Backoff| it.failure.category == Category::Invalid && it.sent.body == Some(hash);
-    let was_refused = slot.backoff.as_deref().is_some_and(is_refusal);
+    let was_refused = child.backoff.as_deref().is_some_and(is_refusal);
     let excluding = differences.excluding.iter().filter(|_| was_refused);
     let removals: Vec<_> = differences.in_the_way.iter().chain(excluding).cloned().map(removal).collect();
     (!removals.is_empty()).then_some(removals)

@@ -28,14 +28,14 @@ pub fn of_valid(
 ) -> Settled {
     let repairs = planned
         .iter()
-        .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(it.hash(), view.now));
+        .filter_map(|it| view.resource.child(it.kind).repairs.exhausted_until(it.hash(), view.now));
     let secrets = secrets::mounted_by_name(spec).into_iter().filter_map(|secret| {
         view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.backoff.as_ref())
     });
     let retries = retries_of_children(view).chain(secrets.filter_map(|backoff| backoff.retry_at));
     let rechecks = planned
         .iter()
-        .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
+        .filter_map(|it| view.resource.child(it.kind).recheck.as_ref().map(|recheck| recheck.at));
     let of_pods = view.resource.pod_backoff.as_ref().and_then(|backoff| backoff.retry_at);
     let of_pods = of_pods.into_iter().chain(pods_are_given_up_at(view));
     let times =
@@ -92,7 +92,7 @@ fn failure(mounted_secrets: &MountedSecrets, planned: &[Planned]) -> Option<Cate
 }
 
 fn retries_of_children(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
-    ChildKind::ALL.into_iter().filter_map(|kind| view.resource.slot(kind).backoff.as_ref()?.retry_at)
+    ChildKind::ALL.into_iter().filter_map(|kind| view.resource.child(kind).backoff.as_ref()?.retry_at)
 }
 
 fn retry_of_status(view: &View<'_>) -> Option<Timestamp> {

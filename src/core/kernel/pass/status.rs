@@ -193,9 +193,9 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         warnings: Vec::new(),
         altered: ChildKind::ALL
             .into_iter()
-            .map(|kind| view.resource.slot(kind))
-            .filter(|slot| slot.live.is_some())
-            .filter_map(|slot| slot.altered.as_deref().cloned())
+            .map(|kind| view.resource.child(kind))
+            .filter(|child| child.live.is_some())
+            .filter_map(|child| child.altered.as_deref().cloned())
             .collect(),
         other_managers: workload.map(|live| other_managers(view, &live.managers)).unwrap_or_default(),
         weakened: workload.map(|live| live.weakened.clone()).unwrap_or_default(),
@@ -210,7 +210,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
 /// manager, to whatever field. So it counts only together with a change of the template: else the status would be written
 /// again with each of them.
 fn other_managers(view: &View<'_>, managers: &[OtherManager]) -> Vec<OtherFieldManager> {
-    let template_changed = view.resource.slot(view.resource.workload()).template_changed;
+    let template_changed = view.resource.child(view.resource.workload()).template_changed;
     let before = &view.resource.seen.status.other_field_managers;
     let named = |OtherManager { name, time, fields }: OtherManager| {
         let same = |before: &&OtherFieldManager| before.manager == name && before.fields == fields;

@@ -344,7 +344,7 @@ impl Reconciler {
     fn remember(&mut self, key: &Key, PassFindings { compared_children, rendered_hashes }: PassFindings) {
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         for ComparedChild { kind, desired, differences } in compared_children {
-            if let Some(live) = &mut resource.slot_mut(kind).live {
+            if let Some(live) = &mut resource.child_mut(kind).live {
                 live.keep_comparison(desired, differences);
             }
         }
@@ -398,7 +398,7 @@ impl Reconciler {
         self.active_passes.send(key, pass.requests.len());
         resource.note_requests();
         for kind in pass.requests.iter().filter_map(Request::child) {
-            resource.slot_mut(kind).on_request();
+            resource.child_mut(kind).on_request();
         }
         let SeenResource { uid, generation, .. } = &resource.seen;
         for request in pass.requests.into_iter().map(Arc::new) {
@@ -442,11 +442,11 @@ impl Reconciler {
         for kind in &settled.unchanged {
             // The child is as desired without that write: the next conflict is a first one again.
             let resolved = |backoff: &mut Box<Backoff>| backoff.failure.category == Category::Conflict;
-            resource.slot_mut(*kind).backoff.take_if(resolved);
+            resource.child_mut(*kind).backoff.take_if(resolved);
         }
         let workload = resource.workload();
-        if resource.slot(workload).template_changed {
-            resource.slot_mut(workload).forget_template_change();
+        if resource.child(workload).template_changed {
+            resource.child_mut(workload).forget_template_change();
         }
         if settled.unchanged.contains(&workload) {
             resource.spec_before_edit = None;

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::active_passes::ActivePasses;
 use super::last_told::LastTold;
 use crate::kernel::backoff::{Attempt, Backoff};
+use crate::kernel::child_state::ChildState;
 use crate::kernel::effect::{About, Effect};
 use crate::kernel::event::{PodsReply, Reply, SecretContent, SeenChild, SeenResource};
 use crate::kernel::failure::{Category, Failure};
@@ -23,7 +24,6 @@ use crate::kernel::request::{
     SecretRead, StatusWrite, Write,
 };
 use crate::kernel::rollout_cause::RolloutCause;
-use crate::kernel::slot::Slot;
 use crate::kernel::world::World;
 use crate::kernel::world::resource::{Resource, UnstorableStatus};
 use crate::kernel::{altered, kube_events, live, log_lines};
@@ -188,7 +188,7 @@ impl Replies<'_> {
                 self.world.find_child(*seen, &known);
                 self.world.recheck_later(subject.key, kind, self.now);
             }
-            None => resource.slot_mut(kind).store_answered_absence(known.of_live(), answered),
+            None => resource.child_mut(kind).store_answered_absence(known.of_live(), answered),
         }
     }
 
@@ -206,7 +206,7 @@ impl Replies<'_> {
         // The child is gone, so the write stored nothing.
         if seen.is_none() && !matches!(sent.write, Write::Delete { .. }) {
             let ChildWrite { kind, attempt, .. } = sent;
-            resource.slot_mut(kind).store_answered_absence(attempt.version.as_ref(), answered);
+            resource.child_mut(kind).store_answered_absence(attempt.version.as_ref(), answered);
             return;
         }
         let asked_before = resource.asked_pods();
@@ -428,10 +428,10 @@ fn child_written(
     if kind == resource.workload() && seen.is_some() && carries_spec {
         resource.note_workload_written(subject.generation);
     }
-    let slot = resource.slot_mut(kind);
-    slot.answered = circumstances.answered;
-    store_written(slot, subject, WriteAnswer { kind, attempt, write, seen }, circumstances);
-    slot.read_if_deleted_meanwhile();
+    let child = resource.child_mut(kind);
+    child.answered = circumstances.answered;
+    store_written(child, subject, WriteAnswer { kind, attempt, write, seen }, circumstances);
+    child.read_if_deleted_meanwhile();
     effects
 }
 
@@ -449,15 +449,15 @@ struct WriteAnswer {
 
 /// Stores what the answer to a write proves about the child.
 fn store_written(
-    slot: &mut Slot,
+    child: &mut ChildState,
     subject: &Subject<'_>,
     WriteAnswer { kind, attempt, write, seen }: WriteAnswer,
     &Circumstances { version, answered: _, now }: &Circumstances<'_>,
 ) {
-    let before = slot.backoff.take();
-    slot.repairs.note(attempt.body, now);
+    let before = child.backoff.take();
+    child.repairs.note(attempt.body, now);
     let Some(seen) = seen else {
-        slot.store_absence(attempt.version.as_ref());
+        child.store_absence(attempt.version.as_ref());
         return;
     };
     if let Some((body, hash)) = write.applied().zip(attempt.body) {
@@ -468,14 +468,14 @@ fn store_written(
             answer: seen.content.tree(),
             server_version: version,
         });
-        let refused = slot.store_altered(kind, subject.key, altered);
+        let refused = child.store_altered(kind, subject.key, altered);
         let backoff = |failure| Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
-        slot.backoff = refused.map(backoff).map(Box::new);
+        child.backoff = refused.map(backoff).map(Box::new);
     } else if attempt.version.as_ref() == Some(&seen.resource_version) {
         // A patch that changed nothing: a webhook puts back what was in the way, and the apply would be refused as before.
-        slot.backoff = before.map(|before| Box::new(Backoff { sent: attempt, ..*before }));
+        child.backoff = before.map(|before| Box::new(Backoff { sent: attempt, ..*before }));
     }
-    slot.store_from_write(*seen);
+    child.store_from_write(*seen);
 }
 
 /// Stores that a child could not be written. Returns the line for the log.
@@ -486,19 +486,19 @@ fn write_failed(
     uid: &Uid,
     now: Timestamp,
 ) -> LogLine {
-    let slot = resource.slot_mut(kind);
+    let child = resource.child_mut(kind);
     // If the watch has shown the conflicting write in the meantime, the child need not be read.
-    let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
-    slot.must_read = false;
+    let is_news = child.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
+    child.must_read = false;
     // Either body may be stored now: to write one of them is not to put back what somebody else changed.
     if failure.category == Category::Transient {
-        slot.repairs = RepairLimiter::default();
+        child.repairs = RepairLimiter::default();
     }
     match failure.category {
-        Category::Conflict => slot.must_read = is_news,
+        Category::Conflict => child.must_read = is_news,
         Category::Invalid => {
-            slot.on_create_without_conflict();
-            slot.on_invalid_apply(attempt.body);
+            child.on_create_without_conflict();
+            child.on_invalid_apply(attempt.body);
         }
         Category::ImmutableField
         | Category::Forbidden
@@ -506,9 +506,9 @@ fn write_failed(
         | Category::AdmissionDenied
         | Category::NamespaceTerminating
         | Category::Transient
-        | Category::Internal => slot.on_create_without_conflict(),
+        | Category::Internal => child.on_create_without_conflict(),
     }
-    back_off(&mut slot.backoff, failure, attempt, uid, now)
+    back_off(&mut child.backoff, failure, attempt, uid, now)
 }
 
 /// Stores that a child could not be read. Returns the line for the log.
@@ -520,13 +520,13 @@ fn read_failed(
     now: Timestamp,
 ) -> LogLine {
     resource.recheck_later(kind, now);
-    let slot = resource.slot_mut(kind);
+    let child = resource.child_mut(kind);
     // What was known of the child holds until it can be read.
-    if slot.is_out_of_sight() && !slot.must_read {
+    if child.is_out_of_sight() && !child.must_read {
         return log_lines::of_failure(&failure, None, None);
     }
-    let attempt = slot.backoff.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
-    back_off(&mut slot.backoff, failure, attempt, uid, now)
+    let attempt = child.backoff.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
+    back_off(&mut child.backoff, failure, attempt, uid, now)
 }
 
 /// Stores a failure in a backoff, which says when the request may be sent again. Returns the line for the log.

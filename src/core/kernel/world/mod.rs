@@ -14,6 +14,7 @@ use std::slice;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::child_state::ChildState;
 use super::event::{SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::known_versions::{KnownVersions, Presence};
 use super::lists::{Authority, Lists, Moment};
@@ -21,7 +22,6 @@ use super::live::Live;
 use super::object::{ChildKind, Key, Scope, Watched};
 use super::orphan::LeftBehind;
 use super::rollout_budget::RolloutBudget;
-use super::slot::Slot;
 use pods::{Asked, Pods};
 use resource::Resource;
 use secret::{Secret, secret_names};
@@ -148,7 +148,7 @@ impl World {
         let mut concerned = BTreeSet::new();
         for (key, resource) in there {
             if why == Unavailable::NotServed {
-                resource.slots.remove(&kind);
+                resource.children.remove(&kind);
             }
             concerned.insert(key.clone());
         }
@@ -168,7 +168,7 @@ impl World {
         let is_another = self.server_version.is_some();
         let mut concerned = BTreeSet::new();
         for (key, resource) in &mut self.resources {
-            let mut altered = resource.slots.values().filter_map(|slot| slot.altered.as_ref());
+            let mut altered = resource.children.values().filter_map(|child| child.altered.as_ref());
             let remembers = altered.any(|it| it.server_version != version);
             if (is_another && resource.forget_refusals()) || remembers {
                 concerned.insert(key.clone());
@@ -205,7 +205,7 @@ impl World {
             Watched::Child(kind) => {
                 let known = self.resources.range(scope.keys());
                 let known = known.filter(|(_, it)| it.live(kind).is_some_and(|live| live.in_sight));
-                known.map(|(key, it)| (key, it.slot(kind).answered)).filter_map(lacking).collect()
+                known.map(|(key, it)| (key, it.child(kind).answered)).filter_map(lacking).collect()
             }
             Watched::Secret => {
                 let known = self.secrets.range(scope.keys()).map(|(key, it)| (key, it.answered));
@@ -226,7 +226,9 @@ impl World {
         if let Watched::Child(kind) = kind {
             self.left_behind.remove_lacking(kind, scope, |key| listing.lacks(key));
             let lacking = self.resources.range_mut(scope.keys()).filter(|(key, _)| listing.lacks(key));
-            lacking.filter_map(|(_, it)| it.slots.get_mut(&kind)).for_each(|slot| slot.deletion_heard = true);
+            lacking
+                .filter_map(|(_, it)| it.children.get_mut(&kind))
+                .for_each(|child| child.deletion_heard = true);
         }
         let lost = |it: &UnavailableKind| Watched::Child(it.kind) == kind && it.scope == *scope;
         if let Some(at) = self.unavailable.iter().position(lost) {
@@ -265,7 +267,7 @@ impl World {
         match kind {
             Watched::Child(kind) => {
                 let resource = self.resources.get_mut(key);
-                resource.into_iter().for_each(|resource| resource.slot_mut(kind).must_read = true);
+                resource.into_iter().for_each(|resource| resource.child_mut(kind).must_read = true);
                 BTreeSet::from([key.clone()])
             }
             Watched::Secret => self.secrets.get_mut(key).map_or_else(BTreeSet::new, |secret| {
@@ -285,7 +287,7 @@ impl World {
             for resource in self.resources.values_mut() {
                 resource.backoff.take_if(|backoff| backoff.retry_at.is_none());
                 resource.secret_hash = None;
-                resource.slots.values_mut().for_each(|slot| slot.on_versions_gone_back());
+                resource.children.values_mut().for_each(|child| child.on_versions_gone_back());
             }
         }
         went_back
@@ -341,15 +343,15 @@ impl World {
             }
             Some(known) => {
                 let mut fresh = Resource::new(seen);
-                for (kind, slot) in std::mem::take(&mut known.slots) {
-                    *fresh.slot_mut(kind) = slot.for_another_incarnation();
+                for (kind, child) in std::mem::take(&mut known.children) {
+                    *fresh.child_mut(kind) = child.for_another_incarnation();
                 }
                 **known = fresh;
             }
             None => {
                 let mut fresh = Resource::new(seen);
                 for kind in self.left_behind.take(&key) {
-                    fresh.slot_mut(kind).must_read = true;
+                    fresh.child_mut(kind).must_read = true;
                 }
                 self.resources.insert(key.clone(), Box::new(fresh));
             }
@@ -378,7 +380,7 @@ impl World {
     pub fn see_child(&mut self, seen: SeenChild, now: Timestamp) -> Option<Key> {
         let kind = Watched::Child(seen.kind);
         let resource = self.resources.get_mut(&seen.key);
-        let answered = resource.as_ref().map(|resource| resource.slot(seen.kind).answered);
+        let answered = resource.as_ref().map(|resource| resource.child(seen.kind).answered);
         let authority = self.lists.note(kind, &seen.key, answered.unwrap_or_default());
         let Some(resource) = resource else {
             self.left_behind.note(&seen);
@@ -388,15 +390,15 @@ impl World {
         let is_known = authority == Authority::Watch || resource.live(ChildKind::StatefulSet).is_some();
         let expects = (seen.kind == ChildKind::StatefulSet && is_known)
             .then(|| (seen.key.clone(), resource.asked_pods()));
-        let slot = resource.slot_mut(seen.kind);
+        let child = resource.child_mut(seen.kind);
         let is_news = match authority {
-            Authority::Watch => slot.store_from_watch(seen),
-            Authority::EarlierList => slot.store_from_earlier_list(seen),
+            Authority::Watch => child.store_from_watch(seen),
+            Authority::EarlierList => child.store_from_earlier_list(seen),
             Authority::List => {
-                if slot.is_ahead_of(&seen) {
+                if child.is_ahead_of(&seen) {
                     self.lists.go_back(kind, &seen.key);
                 }
-                slot.store_as_truth(seen)
+                child.store_as_truth(seen)
             }
         };
         let news = is_news.then(|| resource.seen.key.clone());
@@ -410,19 +412,19 @@ impl World {
     /// is the truth, whatever was known.
     pub fn find_child(&mut self, seen: SeenChild, known: &KnownVersions) {
         let Some(resource) = self.resources.get_mut(&seen.key) else { return };
-        let slot = resource.slot_mut(seen.kind);
-        slot.answered = self.lists.now();
-        if slot.known_versions() != *known {
-            slot.store_from_read(seen);
+        let child = resource.child_mut(seen.kind);
+        child.answered = self.lists.now();
+        if child.known_versions() != *known {
+            child.store_from_read(seen);
         } else {
-            if slot.is_ahead_of(&seen) {
+            if child.is_ahead_of(&seen) {
                 self.lists.go_back(Watched::Child(seen.kind), &seen.key);
             }
             // A pass reads a child to see the whole object. It may have dropped the object at the very version that is known.
-            slot.doubtful |= !slot.is_open();
-            slot.store_as_truth(seen);
+            child.doubtful |= !child.is_open();
+            child.store_as_truth(seen);
         }
-        slot.read_if_deleted_meanwhile();
+        child.read_if_deleted_meanwhile();
     }
 
     /// See [`Resource::recheck_later`].
@@ -490,15 +492,15 @@ impl World {
                 self.pods.forget_missing(key);
                 self.rename_secrets(key, &secret_names(&resource.seen), &[]);
                 self.rollout_budget.forget(key);
-                for (kind, _) in resource.slots.iter().filter(|(_, slot)| slot.may_hold_orphan()) {
+                for (kind, _) in resource.children.iter().filter(|(_, child)| child.may_hold_orphan()) {
                     self.left_behind.insert(*kind, key.clone());
                 }
                 BTreeSet::from([key.clone()])
             }
             Watched::Child(kind) => {
                 self.left_behind.forget(kind, key);
-                let slot = self.resources.get_mut(key).map(|resource| resource.slot_mut(kind));
-                slot.and_then(Slot::mark_deleted).map(|_: Live| key.clone()).into_iter().collect()
+                let child = self.resources.get_mut(key).map(|resource| resource.child_mut(kind));
+                child.and_then(ChildState::mark_deleted).map(|_: Live| key.clone()).into_iter().collect()
             }
             Watched::Secret => match self.secrets.get_mut(key) {
                 Some(secret) if secret.presence != Presence::Absent => {

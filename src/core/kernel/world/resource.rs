@@ -12,6 +12,7 @@ use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 use crate::kernel::asked_agents::AskedAgents;
 use crate::kernel::backoff::Backoff;
+use crate::kernel::child_state::ChildState;
 use crate::kernel::event::SeenResource;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::lists::Moment;
@@ -19,7 +20,6 @@ use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::pod_figures::AskedFigures;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
-use crate::kernel::slot::Slot;
 use crate::kernel::status::{self, patch};
 use crate::kernel::unwatched::Recheck;
 
@@ -51,7 +51,7 @@ pub struct Resource {
     pub seen: SeenResource,
     /// What is known of its children, of those that were seen or written.
     /// Boxed, because a node of the map has room for eleven: that would be 12 kB for a resource with three children.
-    pub(super) slots: BTreeMap<ChildKind, Box<Slot>>,
+    pub(super) children: BTreeMap<ChildKind, Box<ChildState>>,
     /// The spec before the edits that have yet to reach the workload. The Kubernetes Event about the rollout names
     /// the fields that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ impl Resource {
             may_be_unfinished: false,
             former_may_stand: false,
             seen,
-            slots: BTreeMap::new(),
+            children: BTreeMap::new(),
             spec_before_edit: None,
             workload_generation: 0,
             requested_generation: 0,
@@ -144,10 +144,10 @@ impl Resource {
         self.may_be_unfinished |= unfinished || patch::says_hindered(status);
         // `Ready` becomes true only after the former workload is gone.
         self.former_may_stand |= generation > FIRST_GENERATION && !patch::says_ready(status);
-        self.slots.values_mut().for_each(|slot| slot.recall());
+        self.children.values_mut().for_each(|child| child.recall());
         for altered in self.seen.status.altered_fields.clone() {
             if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {
-                self.slot_mut(kind).altered = Some(Box::new(altered));
+                self.child_mut(kind).altered = Some(Box::new(altered));
             }
         }
     }
@@ -210,16 +210,16 @@ impl Resource {
 
     /// What is known of a child.
     #[must_use]
-    pub fn slot(&self, kind: ChildKind) -> &Slot {
+    pub fn child(&self, kind: ChildKind) -> &ChildState {
         /// A child of which nothing is known.
-        static EMPTY: LazyLock<Slot> = LazyLock::new(Slot::default);
-        self.slots.get(&kind).map_or(&EMPTY, Box::as_ref)
+        static EMPTY: LazyLock<ChildState> = LazyLock::new(ChildState::default);
+        self.children.get(&kind).map_or(&EMPTY, Box::as_ref)
     }
 
     /// The live object of a child.
     #[must_use]
     pub fn live(&self, kind: ChildKind) -> Option<&Live> {
-        self.slot(kind).live.as_ref()
+        self.child(kind).live.as_ref()
     }
 
     /// How many pods its StatefulSet asks for, [`MAX_NAMED_PODS`] at most: anybody may set the number to millions.
@@ -231,34 +231,34 @@ impl Resource {
     /// Whether a child still has to be compared.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.slots.values().any(|slot| slot.is_open())
+        self.children.values().any(|child| child.is_open())
     }
 
     /// Gives back the memory of those children that could not be compared and whose trees were looked at.
     pub fn let_trees_go(&mut self) {
-        let lives = self.slots.values_mut().filter_map(|slot| slot.live.as_mut());
+        let lives = self.children.values_mut().filter_map(|child| child.live.as_mut());
         lives.for_each(|live| live.comparison.let_trees_go());
     }
 
     /// Called when a child was read, or could not be read: if no watch shows the child, it is read again later.
     pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
-        let Self { seen, slots, .. } = self;
-        if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
-            let after = Recheck::new(slot.recheck.as_deref(), seen.generation, &seen.uid, now);
-            slot.recheck = Some(Box::new(after));
+        let Self { seen, children, .. } = self;
+        if let Some(child) = children.get_mut(&kind).filter(|child| child.is_out_of_sight()) {
+            let after = Recheck::new(child.recheck.as_deref(), seen.generation, &seen.uid, now);
+            child.recheck = Some(Box::new(after));
         }
     }
 
     /// Forgets what was refused for good, because the API server has another version now. Returns whether there was anything.
     pub(super) fn forget_refusals(&mut self) -> bool {
         let is_for_good = |refused: &mut Box<Backoff>| refused.retry_at.is_none();
-        let of_children = self.slots.values_mut().map(|slot| &mut slot.backoff);
+        let of_children = self.children.values_mut().map(|child| &mut child.backoff);
         let refusals = [&mut self.backoff].into_iter().chain(of_children);
         refusals.filter_map(|it| it.take_if(is_for_good)).count() > 0
     }
 
     /// What is known of a child, to be changed.
-    pub fn slot_mut(&mut self, kind: ChildKind) -> &mut Slot {
-        self.slots.entry(kind).or_default()
+    pub fn child_mut(&mut self, kind: ChildKind) -> &mut ChildState {
+        self.children.entry(kind).or_default()
     }
 }

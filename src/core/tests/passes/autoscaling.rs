@@ -121,7 +121,7 @@ fn an_apply_of_an_autoscaler_that_was_refused_for_good_is_sent_again_for_another
     let failure = Failure { category: Category::Invalid, message: "no".to_owned() };
     let refused = Backoff { failure, attempts: 1, races: 0, retry_at: None, sent };
     let resource = world.resources.values_mut().next().unwrap();
-    resource.slot_mut(ChildKind::HorizontalPodAutoscaler).backoff = Some(Box::new(refused));
+    resource.child_mut(ChildKind::HorizontalPodAutoscaler).backoff = Some(Box::new(refused));
     for (seen, expected) in [(with_most("8", 9), 0), (with_most("9", 10), 1)] {
         world.see_child(seen, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(attempts(&world).len(), expected);

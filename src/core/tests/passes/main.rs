@@ -40,14 +40,14 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
     let spec = json!({});
     let mut world = world(&spec, vec![service(&spec), deployment(&spec)]);
     let failure = Failure { category: Category::Transient, message: "connection refused".to_owned() };
-    let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
-    slot.must_read = true;
+    let child = world.resources.values_mut().next().unwrap().child_mut(ChildKind::Service);
+    child.must_read = true;
     assert_eq!(looks(&world), 1);
     let sent =
         Attempt { body: Some(BodyHash::from_body(&json!("what was wanted before"))), ..Attempt::default() };
     let uid = Uid::from("uid");
-    let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
-    slot.backoff = Some(Box::new(Backoff::from_failure(None, failure, sent, &uid, Timestamp::UNIX_EPOCH)));
+    let child = world.resources.values_mut().next().unwrap().child_mut(ChildKind::Service);
+    child.backoff = Some(Box::new(Backoff::from_failure(None, failure, sent, &uid, Timestamp::UNIX_EPOCH)));
     assert_eq!(looks(&world), 0);
 }
 

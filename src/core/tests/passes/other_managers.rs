@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use kube_core::DynamicObject;
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::child_state::ChildState;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion};
 use memcached_operator_core::kernel::request::{Changes, ChildWrite, Request, StatusWrite};
 use memcached_operator_core::kernel::seen;
-use memcached_operator_core::kernel::slot::Slot;
 use memcached_operator_core::kernel::world::World;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -152,23 +152,23 @@ fn a_manager_that_writes_again_and_again_without_new_pods_writes_no_status() {
     assert_eq!(run(&world).requests, []);
 }
 
-fn slot(world: &mut World) -> &mut Slot {
-    world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Deployment)
+fn known_deployment(world: &mut World) -> &mut ChildState {
+    world.resources.values_mut().next().unwrap().child_mut(ChildKind::Deployment)
 }
 
 /// As the pass does that finds nothing to do.
 fn settle(world: &mut World) {
-    slot(world).forget_template_change();
+    known_deployment(world).forget_template_change();
 }
 
 /// We write the Deployment, and this is what comes of it. The watch may tell of that before the answer.
 fn written(world: &mut World, mut child: SeenChild, is_heard_before: bool) {
     child.resource_version = ResourceVersion::from(format!("{}0", child.resource_version));
-    slot(world).on_request();
+    known_deployment(world).on_request();
     if is_heard_before {
         world.see_child(child.clone(), Timestamp::UNIX_EPOCH).unwrap();
     }
-    slot(world).store_from_write(child);
+    known_deployment(world).store_from_write(child);
 }
 
 fn edited(world: &mut World, spec: &Value) {
@@ -233,10 +233,10 @@ fn what_somebody_else_changed_right_after_a_write_of_ours_is_told_of() {
     let spec = json!({});
     let mut world = settled(&spec);
     let version = |it: SeenChild, version: &str| SeenChild { resource_version: version.into(), ..it };
-    slot(&mut world).on_request();
+    known_deployment(&mut world).on_request();
     let theirs = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
     world.see_child(version(theirs, "71"), Timestamp::UNIX_EPOCH).unwrap();
-    slot(&mut world).store_from_write(version(complete(deployment(&spec), 1), "70"));
+    known_deployment(&mut world).store_from_write(version(complete(deployment(&spec), 1), "70"));
     assert!(said(&world).1, "{:?}", said(&world));
 }
 

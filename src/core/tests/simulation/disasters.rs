@@ -184,7 +184,7 @@ fn knows_newer_than(operator: &Reconciler, event: &Event) -> bool {
             known.is_some_and(|known| seen.resource_version.is_older_than(known))
         }
         Event::Child(seen) => {
-            world.resources.get(&seen.key).is_some_and(|it| it.slot(seen.kind).is_ahead_of(seen))
+            world.resources.get(&seen.key).is_some_and(|it| it.child(seen.kind).is_ahead_of(seen))
         }
         Event::Secret(seen) => match world.secrets.get(&seen.key).map(|it| &it.presence) {
             Some(Presence::Present(uid, known)) => {

@@ -232,10 +232,10 @@ impl Simulation {
             else {
                 return false;
             };
-            let (slot, hash) = (resource.slot(*kind), BodyHash::from_body(body));
-            let is_dropped = slot.live.as_ref().is_some_and(|live| !live.comparison.is_with(Some(hash)));
-            let waits = slot.backoff.as_deref().is_some_and(|it| it.retry_at.is_none_or(|at| self.now < at));
-            kind.is_workload() && is_dropped && (waits || slot.is_out_of_sight())
+            let (child, hash) = (resource.child(*kind), BodyHash::from_body(body));
+            let is_dropped = child.live.as_ref().is_some_and(|live| !live.comparison.is_with(Some(hash)));
+            let waits = child.backoff.as_deref().is_some_and(|it| it.retry_at.is_none_or(|at| self.now < at));
+            kind.is_workload() && is_dropped && (waits || child.is_out_of_sight())
         })
     }
 

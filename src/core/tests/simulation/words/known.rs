@@ -140,7 +140,7 @@ impl<'a> Known<'a> {
         (resource.seen.status, resource.backoff) = (status.clone(), None);
         // Children that nobody read yet are looked for first. Here there are none.
         for kind in ChildKind::ALL {
-            resource.slot_mut(kind).absence = Absence::Proven;
+            resource.child_mut(kind).absence = Absence::Proven;
         }
         let next = pass::run(&self.view(&resource));
         let writes = |it: &Request| matches!(it, Request::WriteChild(it) if it.kind.is_workload());
@@ -168,8 +168,8 @@ impl<'a> Known<'a> {
     /// Whether it is not known yet whether there is a child of this kind: after a restart it is read.
     pub(super) fn looks_for(&self, kind: &str) -> bool {
         let kind = ChildKind::ALL.into_iter().find(|it| it.name() == kind);
-        let slot = kind.map(|kind| self.reconciler.world().resources[self.key].slot(kind));
-        slot.is_some_and(|slot| slot.must_read || slot.absence != Absence::Proven)
+        let child = kind.map(|kind| self.reconciler.world().resources[self.key].child(kind));
+        child.is_some_and(|child| child.must_read || child.absence != Absence::Proven)
     }
 
     /// `name (key KEY)`: whether the Secret is there, and was not read with this key.
@@ -237,9 +237,9 @@ impl<'a> Known<'a> {
         let resource = &self.reconciler.world().resources[self.key];
         let Key { namespace, name } = self.key;
         ChildKind::ALL.into_iter().any(|kind| {
-            let slot = resource.slot(kind);
+            let child = resource.child(kind);
             let wanted = resource.rendered_hashes.as_ref().and_then(|hashes| hashes.hash(kind));
-            let managers = slot.live.iter().flat_map(|live| &live.managers).map(|it| it.name.as_str());
+            let managers = child.live.iter().flat_map(|live| &live.managers).map(|it| it.name.as_str());
             let said = format!(
                 "somebody keeps changing fields of {} {namespace}/{} that this operator sets, and it puts them back \
                  only a few times a minute; other field managers: {}",
@@ -247,7 +247,7 @@ impl<'a> Known<'a> {
                 kind.name_of_child(name),
                 managers.collect::<Vec<_>>().join(", ")
             );
-            words == said && slot.repairs.exhausted_until(wanted, self.now).is_some()
+            words == said && child.repairs.exhausted_until(wanted, self.now).is_some()
         })
     }
 
@@ -325,7 +325,7 @@ impl<'a> Known<'a> {
 /// Every failure that is remembered: of the children, of the resource itself, of its pods and Secrets, and of lists.
 fn failures<'a>(reconciler: &'a Reconciler, key: &Key) -> Vec<(Category, &'a str)> {
     let resource = &reconciler.world().resources[key];
-    let children = ChildKind::ALL.into_iter().map(|kind| resource.slot(kind).backoff.as_deref());
+    let children = ChildKind::ALL.into_iter().map(|kind| resource.child(kind).backoff.as_deref());
     let own = [resource.backoff.as_deref(), resource.pod_backoff.as_deref()];
     let secrets = reconciler.world().secrets.values().filter(|it| it.users.contains(key));
     let all = children.chain(own).chain(secrets.map(|it| it.backoff.as_ref()));

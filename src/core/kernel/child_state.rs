@@ -18,7 +18,7 @@ use crate::api::status::AlteredFields;
 
 /// Everything known of one child of a resource: the live object, if there is one, and the last failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Slot {
+pub struct ChildState {
     /// The live object, as far as we know.
     pub live: Option<Live>,
     /// A conflict proved our knowledge wrong: the child is read before the next write.
@@ -71,7 +71,7 @@ impl From<&Live> for ChildVersion {
     }
 }
 
-impl Slot {
+impl ChildState {
     /// What stays true for a later resource of the same name: what is known of the child, and every doubt about it. What
     /// was decided for the earlier resource does not.
     #[must_use]
@@ -436,10 +436,10 @@ mod tests {
 
     #[test]
     fn a_rollout_stays_over_though_a_pod_is_away_until_the_template_changes_or_etcd_is_restored() {
-        let mut slot = Slot::default();
+        let mut child = ChildState::default();
         let mut after = |seen: SeenChild| {
-            slot.store_from_watch(seen);
-            slot.live.as_ref().unwrap().has_rolled_out
+            child.store_from_watch(seen);
+            child.live.as_ref().unwrap().has_rolled_out
         };
         assert!(!after(stateful_set("1", "a", 2)));
         assert!(after(stateful_set("2", "a", 3)));
@@ -458,94 +458,94 @@ mod tests {
         assert!(after(anew("8", 3)));
         assert!(!after(SeenChild { uid: Uid::from("b"), ..stateful_set("9", "b", 2) }), "another template");
         assert!(after(anew("10", 3)));
-        slot.on_versions_gone_back();
-        slot.store_as_truth(anew("2", 2));
-        assert!(!slot.live.unwrap().has_rolled_out);
+        child.on_versions_gone_back();
+        child.store_as_truth(anew("2", 2));
+        assert!(!child.live.unwrap().has_rolled_out);
     }
 
     #[test]
     fn a_version_that_is_known_or_older_is_no_news_and_another_incarnation_is() {
-        let mut slot = Slot::default();
-        assert!(slot.store_from_watch(service("a", "10")));
-        assert!(!slot.store_from_watch(service("a", "10")));
+        let mut child = ChildState::default();
+        assert!(child.store_from_watch(service("a", "10")));
+        assert!(!child.store_from_watch(service("a", "10")));
         assert!(
-            !slot.store_from_watch(service("a", "9")),
+            !child.store_from_watch(service("a", "9")),
             "a late event would undo what we know of our own write"
         );
-        assert!(slot.store_from_watch(service("a", "11")));
-        assert!(slot.store_from_watch(service("b", "9")));
+        assert!(child.store_from_watch(service("a", "11")));
+        assert!(child.store_from_watch(service("b", "9")));
     }
 
     #[test]
     fn an_answer_about_what_is_gone_by_now_brings_nothing_back_and_a_watch_does() {
-        let mut slot = Slot { must_read: true, ..Slot::default() };
-        slot.store_from_watch(service("a", "1"));
-        slot.mark_deleted();
-        slot.store_from_read(service("a", "1"));
-        slot.store_from_write(service("a", "2"));
-        assert_eq!((&slot.live, slot.must_read), (&None, false));
-        slot.store_from_watch(service("b", "3"));
-        slot.store_from_read(service("a", "1"));
-        assert_eq!(slot.live.as_ref().map(|live| live.uid.to_string()).as_deref(), Some("b"));
-        slot.mark_deleted();
-        slot.store_from_read(service("c", "4"));
-        assert_eq!(slot.live.as_ref().map(|live| live.uid.to_string()).as_deref(), Some("c"));
-        slot.mark_deleted();
-        assert!(slot.store_from_watch(service("c", "5")), "the list that lacked it was an old one");
-        slot.store_from_write(service("c", "6"));
-        assert_eq!(slot.live.map(|live| live.resource_version.to_string()), Some("6".to_owned()));
+        let mut child = ChildState { must_read: true, ..ChildState::default() };
+        child.store_from_watch(service("a", "1"));
+        child.mark_deleted();
+        child.store_from_read(service("a", "1"));
+        child.store_from_write(service("a", "2"));
+        assert_eq!((&child.live, child.must_read), (&None, false));
+        child.store_from_watch(service("b", "3"));
+        child.store_from_read(service("a", "1"));
+        assert_eq!(child.live.as_ref().map(|live| live.uid.to_string()).as_deref(), Some("b"));
+        child.mark_deleted();
+        child.store_from_read(service("c", "4"));
+        assert_eq!(child.live.as_ref().map(|live| live.uid.to_string()).as_deref(), Some("c"));
+        child.mark_deleted();
+        assert!(child.store_from_watch(service("c", "5")), "the list that lacked it was an old one");
+        child.store_from_write(service("c", "6"));
+        assert_eq!(child.live.map(|live| live.resource_version.to_string()), Some("6".to_owned()));
     }
 
     #[test]
     fn a_list_overrules_what_is_newer_and_one_that_left_before_an_answer_does_not() {
-        let mut slot = Slot::default();
-        slot.store_from_watch(service("a", "10"));
-        assert!(!slot.store_from_earlier_list(service("a", "9")));
-        assert!(!slot.store_from_earlier_list(service("b", "9")), "it is of before ours");
-        assert!(slot.store_as_truth(service("a", "9")), "versions went back");
-        assert!(!slot.store_as_truth(service("a", "9")));
-        slot.on_versions_gone_back();
-        assert!(slot.store_as_truth(service("a", "9")), "the same version may stand for something else");
-        slot.mark_deleted();
+        let mut child = ChildState::default();
+        child.store_from_watch(service("a", "10"));
+        assert!(!child.store_from_earlier_list(service("a", "9")));
+        assert!(!child.store_from_earlier_list(service("b", "9")), "it is of before ours");
+        assert!(child.store_as_truth(service("a", "9")), "versions went back");
+        assert!(!child.store_as_truth(service("a", "9")));
+        child.on_versions_gone_back();
+        assert!(child.store_as_truth(service("a", "9")), "the same version may stand for something else");
+        child.mark_deleted();
         assert!(
-            !slot.store_from_earlier_list(service("a", "9")),
+            !child.store_from_earlier_list(service("a", "9")),
             "it was gone after the list's request had left"
         );
         assert!(
-            slot.is_ahead_of(&service("b", "8")),
+            child.is_ahead_of(&service("b", "8")),
             "it cannot be there after what is gone, unless versions went back"
         );
-        slot.on_versions_gone_back();
-        slot.store_from_write(service("b", "8"));
+        child.on_versions_gone_back();
+        child.store_from_write(service("b", "8"));
         assert_eq!(
-            slot.live.as_ref().map(|live| live.uid.to_string()).as_deref(),
+            child.live.as_ref().map(|live| live.uid.to_string()).as_deref(),
             Some("b"),
             "of another history"
         );
-        assert!(slot.store_as_truth(service("a", "9")));
+        assert!(child.store_as_truth(service("a", "9")));
     }
 
     #[test]
     fn an_answer_is_not_believed_after_the_next_one_of_its_name_went_too() {
-        let mut slot = Slot::default();
-        slot.store_from_watch(service("theirs", "7"));
-        slot.mark_deleted();
-        slot.store_from_write(service("ours", "5"));
-        assert_eq!(slot.live, None);
-        slot.store_from_write(service("ours", "8"));
-        assert!(slot.live.is_some());
+        let mut child = ChildState::default();
+        child.store_from_watch(service("theirs", "7"));
+        child.mark_deleted();
+        child.store_from_write(service("ours", "5"));
+        assert_eq!(child.live, None);
+        child.store_from_write(service("ours", "8"));
+        assert!(child.live.is_some());
     }
 
     #[test]
     fn what_has_left_the_watch_is_not_lost_once_more_when_the_watch_says_so_late() {
-        let mut slot = Slot::default();
+        let mut child = ChildState::default();
         let taken = SeenChild { content: json!({"spec": {}}).into(), ..service("a", "2") };
-        slot.store_from_watch(service("a", "1"));
-        slot.store_from_read(taken.clone());
-        assert_eq!(slot.mark_deleted(), None);
-        assert!(slot.is_out_of_sight());
-        slot.store_absence(Some(&ResourceVersion::from("2")));
-        assert_eq!((slot.live, slot.absence), (None, Absence::Proven));
+        child.store_from_watch(service("a", "1"));
+        child.store_from_read(taken.clone());
+        assert_eq!(child.mark_deleted(), None);
+        assert!(child.is_out_of_sight());
+        child.store_absence(Some(&ResourceVersion::from("2")));
+        assert_eq!((child.live, child.absence), (None, Absence::Proven));
     }
 
     /// The hash of some desired object.
@@ -565,25 +565,25 @@ mod tests {
         assert_eq!(differences(&live, hash("another")), None);
     }
 
-    /// What a slot finds out, and whether it had to render the desired object for that.
-    fn found(slot: &Slot, name: &str, desired: &Value) -> (Option<Differences>, bool) {
+    /// What is found out about a child, and whether it had to render the desired object for that.
+    fn found(child: &ChildState, name: &str, desired: &Value) -> (Option<Differences>, bool) {
         let rendered = std::cell::Cell::new(false);
         let body = || {
             rendered.set(true);
             desired
         };
-        let live = slot.live.as_ref().unwrap();
+        let live = child.live.as_ref().unwrap();
         (live.comparison.differences(ChildKind::Service, hash(name), body), rendered.get())
     }
 
     /// Whether another version of the same object is news, and whether that version is known afterwards.
-    fn another_version(prepare: impl FnOnce(&mut Slot), version: &str) -> (bool, bool) {
-        let mut slot = Slot::default();
-        slot.store_from_watch(service("a", "1"));
-        slot.live.as_mut().unwrap().keep_comparison(hash("one"), no_differences());
-        prepare(&mut slot);
-        let is_news = slot.store_from_watch(service("a", version));
-        (is_news, slot.live.unwrap().resource_version == ResourceVersion::from(version))
+    fn another_version(prepare: impl FnOnce(&mut ChildState), version: &str) -> (bool, bool) {
+        let mut child = ChildState::default();
+        child.store_from_watch(service("a", "1"));
+        child.live.as_mut().unwrap().keep_comparison(hash("one"), no_differences());
+        prepare(&mut child);
+        let is_news = child.store_from_watch(service("a", version));
+        (is_news, child.live.unwrap().resource_version == ResourceVersion::from(version))
     }
 
     #[test]
@@ -596,11 +596,11 @@ mod tests {
             sent: Attempt::default(),
         };
         assert_eq!(another_version(|_| {}, "2"), (false, true));
-        assert_eq!(another_version(|slot| slot.must_read = true, "2"), (true, true));
-        assert_eq!(another_version(|slot| slot.doubtful = true, "2"), (true, true));
-        assert_eq!(another_version(|slot| slot.template_changed = true, "2"), (true, true));
-        assert_eq!(another_version(|slot| slot.backoff = Some(Box::new(refused())), "2"), (true, true));
-        let uncompared = |slot: &mut Slot| slot.live = Some(Live::from(service("a", "1")));
+        assert_eq!(another_version(|child| child.must_read = true, "2"), (true, true));
+        assert_eq!(another_version(|child| child.doubtful = true, "2"), (true, true));
+        assert_eq!(another_version(|child| child.template_changed = true, "2"), (true, true));
+        assert_eq!(another_version(|child| child.backoff = Some(Box::new(refused())), "2"), (true, true));
+        let uncompared = |child: &mut ChildState| child.live = Some(Live::from(service("a", "1")));
         assert_eq!(another_version(uncompared, "2"), (true, true));
     }
 
@@ -627,32 +627,32 @@ mod tests {
     #[test]
     fn what_was_found_about_the_same_content_is_not_looked_for_again() {
         let desired = json!({"spec": {"clusterIP": "None"}});
-        let mut slot = Slot::default();
-        slot.store_from_watch(service("a", "1"));
-        slot.live.as_mut().unwrap().keep_comparison(hash("one"), no_differences());
-        slot.store_from_watch(SeenChild { generation: 2, ..service("a", "2") });
-        assert_eq!(found(&slot, "one", &desired), (Some(no_differences()), false));
-        assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(no_differences()), true));
+        let mut child = ChildState::default();
+        child.store_from_watch(service("a", "1"));
+        child.live.as_mut().unwrap().keep_comparison(hash("one"), no_differences());
+        child.store_from_watch(SeenChild { generation: 2, ..service("a", "2") });
+        assert_eq!(found(&child, "one", &desired), (Some(no_differences()), false));
+        assert_eq!(found(&child, "another", &json!({"spec": {}})), (Some(no_differences()), true));
         let owned = json!({"f:spec": {"f:clusterIP": {}, "f:type": {}}});
-        slot.store_from_watch(SeenChild { owned: Some(owned.into()), ..service("a", "3") });
-        assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.type"), true));
-        let differences = found(&slot, "one", &desired).0.unwrap();
-        slot.live.as_mut().unwrap().keep_comparison(hash("one"), differences);
-        slot.store_from_watch(SeenChild {
+        child.store_from_watch(SeenChild { owned: Some(owned.into()), ..service("a", "3") });
+        assert_eq!(paths(found(&child, "one", &desired)), (only("spec.type"), true));
+        let differences = found(&child, "one", &desired).0.unwrap();
+        child.live.as_mut().unwrap().keep_comparison(hash("one"), differences);
+        child.store_from_watch(SeenChild {
             content: json!({"spec": {"clusterIP": "10.0.0.1"}}).into(),
             ..service("a", "4")
         });
-        assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.clusterIP"), true));
+        assert_eq!(paths(found(&child, "one", &desired)), (only("spec.clusterIP"), true));
     }
 
     #[test]
     fn the_answer_to_a_write_is_compared_again_though_it_changed_nothing() {
-        let mut slot = Slot::default();
-        slot.store_from_watch(service("a", "2"));
-        slot.live.as_mut().unwrap().keep_comparison(hash("another"), no_differences());
-        slot.store_from_write(service("a", "1"));
-        assert!(!slot.is_open(), "a late answer says less than what came before it");
-        slot.store_from_write(service("a", "2"));
-        assert!(slot.is_open());
+        let mut child = ChildState::default();
+        child.store_from_watch(service("a", "2"));
+        child.live.as_mut().unwrap().keep_comparison(hash("another"), no_differences());
+        child.store_from_write(service("a", "1"));
+        assert!(!child.is_open(), "a late answer says less than what came before it");
+        child.store_from_write(service("a", "2"));
+        assert!(child.is_open());
     }
 }
