@@ -48,7 +48,7 @@ impl ActivePasses {
     }
 
     /// Another replica may have led: what it did meanwhile is no time of ours.
-    pub(super) fn begin_anew(&mut self, now: Timestamp) {
+    pub(super) fn on_leadership_acquired(&mut self, now: Timestamp) {
         self.0.retain(|_, it| it.outstanding > 0);
         self.0.values_mut().for_each(|it| it.since = now);
     }

@@ -279,7 +279,7 @@ impl Reconciler {
         self.world.follow_status(&Scope::All);
         self.world.let_unavailable_age(|_| true);
         self.open_questions.clear();
-        self.active_passes.begin_anew(self.now);
+        self.active_passes.on_leadership_acquired(self.now);
         self.queue_all();
     }
 
