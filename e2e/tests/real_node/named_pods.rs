@@ -13,7 +13,7 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::DeleteParams;
 use memcached_operator::api::Memcached;
-use memcached_operator::kernel::desired::partition::HELD;
+use memcached_operator::kernel::desired::partition::KEEPS_ALL;
 use memcached_operator::kernel::live::PARTITION;
 use serde_json::{Value, json};
 
@@ -119,7 +119,11 @@ async fn a_pod_that_dies_loses_its_own_keys_only_and_a_rollout_replaces_one_pod_
         let resource = cache.ready().await?;
         assert_eq!(servers(cache, &resource).await?, names(cache, 4));
         assert_eq!(filled(cache, 4).await?, [0, 1, 2, 3], "scaling replaces nothing");
-        assert_eq!(partitions(cache).await?, [HELD, 2, 1, 0, HELD], "only the rollout wrote it, never up");
+        assert_eq!(
+            partitions(cache).await?,
+            [KEEPS_ALL, 2, 1, 0, KEEPS_ALL],
+            "only the rollout wrote it, never up"
+        );
         cache.kstatus_results().await.map(|_| ())
     })
     .await

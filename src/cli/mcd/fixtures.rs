@@ -321,7 +321,7 @@ pub(super) fn held_stateful_set() -> CacheFacts {
     stateful.resource.data["status"]["readyReplicas"] = json!(3);
     let pods = ["carts-0", "carts-1", "carts-2"].map(|name| named(serving(name, LONG_AGO, 1.0), "5d4f8c"));
     CacheFacts {
-        workload: stateful_set(crate::kernel::desired::partition::HELD, &named_counts(3, 3, 0)),
+        workload: stateful_set(crate::kernel::desired::partition::KEEPS_ALL, &named_counts(3, 3, 0)),
         pods: Answer::Known(pods.into()),
         ..stateful
     }

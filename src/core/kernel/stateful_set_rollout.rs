@@ -2,11 +2,11 @@
 //! and rendered into the StatefulSet.
 //!
 //! Kubernetes replaces the pods whose number is not below the partition, from the last one on. So the operator decides when each
-//! pod goes. At rest the partition is [`HELD`]: a change of the template by somebody else then replaces no pod, and what stays of
-//! it reaches the pods with the next rollout. The apply that brings a new template lowers the partition to the last pod. While
+//! pod goes. At rest the partition is [`KEEPS_ALL`]: a change of the template by somebody else then replaces no pod, and what
+//! stays of it reaches the pods with the next rollout. The apply that brings a new template lowers it to the last pod. While
 //! another pod is away, it lowers the partition only to one above the last pod, which replaces none yet: otherwise two would be
 //! away at once. Each time when all pods are available, and the new one is warm where that is asked for ([`super::warmth`]), the
-//! partition goes down by one. Once all pods are new it is [`HELD`] again. That all pods were new once is remembered
+//! partition goes down by one. Once all pods are new it is [`KEEPS_ALL`] again. That all pods were new once is remembered
 //! ([`Live::has_rolled_out`]): the numbers of one moment do not tell a pod that is away from a pod of another template.
 //!
 //! While pods are being replaced the partition never goes up: a pod below it that dies comes back with the old template.
@@ -15,7 +15,7 @@
 //! replaced one at a time, but without the wait for warmth. Where no pod may hold keys all are replaced. While no pod may be
 //! replaced, because a Secret or the policy that guards the pods is missing, the plan leaves the partition where it is.
 
-use super::desired::partition::{HELD, Partition};
+use super::desired::partition::{KEEPS_ALL, Partition};
 use super::event::{SeenRevisions, SeenRollout};
 use super::live::Live;
 
@@ -38,19 +38,19 @@ pub fn partition(
         return Partition { of_kept_pods: at, of_new_template };
     };
     let given_up = unready.iter().filter(|pod| pod.is_given_up);
-    let any = given_up.clone().map(|pod| pod.number).min().unwrap_or(HELD);
-    let of_older = given_up.filter(|pod| pod.is_older(seen)).map(|pod| pod.number).min().unwrap_or(HELD);
+    let any = given_up.clone().map(|pod| pod.number).min().unwrap_or(KEEPS_ALL);
+    let of_older = given_up.filter(|pod| pod.is_older(seen)).map(|pod| pod.number).min().unwrap_or(KEEPS_ALL);
     let (first_step, step) = match holds_no_keys(seen, unready, asked) {
         true => (0, 0),
         false => (begin.min(any), next_step(seen, at, asked, next).min(of_older)),
     };
-    // At rest (partition HELD) only our apply starts a rollout. A different template is somebody else's. If somebody else set
+    // At rest (KEEPS_ALL) only our apply starts a rollout. A different template is somebody else's. If somebody else set
     // the partition, the stopped rollout continues.
-    let at_rest = at == HELD && !live.partition_is_foreign;
+    let at_rest = at == KEEPS_ALL && !live.partition_is_foreign;
     // After a rollout the partition is not left where the rollout ended: at 0, Kubernetes would replace all pods by itself. A pod
     // that is away since then comes back with the template that all have.
     Partition {
-        of_kept_pods: if at_rest || live.has_rolled_out { HELD } else { at.min(step) },
+        of_kept_pods: if at_rest || live.has_rolled_out { KEEPS_ALL } else { at.min(step) },
         of_new_template: if live.has_rolled_out { first_step } else { at.min(first_step) },
     }
 }
@@ -94,7 +94,7 @@ pub fn is_between_two_pods(live: &Live) -> bool {
 /// template. `expected`: the number of pods that the spec asks for; a higher one that somebody else set is put back.
 #[must_use]
 pub fn is_yet_to_begin(live: &Live, expected: i32) -> bool {
-    let at = live.partition.filter(|at| (1..HELD).contains(at));
+    let at = live.partition.filter(|at| (1..KEEPS_ALL).contains(at));
     !live.has_rolled_out && at.is_some_and(|at| at >= live.asked().min(expected))
 }
 
@@ -245,10 +245,10 @@ mod tests {
     }
 
     #[rstest]
-    #[case::at_rest(HELD, rollout(3, 3), &[], HELD)]
-    #[case::a_pod_goes_at_rest(HELD, SeenRollout { updated: 2, ..rollout(3, 3) }, &[], HELD)]
-    #[case::all_pods_go_at_rest(HELD, SeenRollout { updated: 0, ..rollout(3, 0) }, &[], HELD)]
-    #[case::somebody_else_changed_the_template(HELD, rollout(0, 3), &[], HELD)]
+    #[case::at_rest(KEEPS_ALL, rollout(3, 3), &[], KEEPS_ALL)]
+    #[case::a_pod_goes_at_rest(KEEPS_ALL, SeenRollout { updated: 2, ..rollout(3, 3) }, &[], KEEPS_ALL)]
+    #[case::all_pods_go_at_rest(KEEPS_ALL, SeenRollout { updated: 0, ..rollout(3, 0) }, &[], KEEPS_ALL)]
+    #[case::somebody_else_changed_the_template(KEEPS_ALL, rollout(0, 3), &[], KEEPS_ALL)]
     #[case::the_last_pod_is_not_replaced_yet(2, rollout(0, 3), &[], 2)]
     #[case::the_last_pod_starts(2, rollout(1, 2), &[], 2)]
     #[case::the_last_pod_serves(2, rollout(1, 3), &[], 1)]
@@ -270,7 +270,7 @@ mod tests {
     #[case::another_pod_was_away_and_all_serve(3, rollout(0, 3), &[], 2)]
     #[case::another_pod_is_away_still(3, rollout(0, 2), &[starting(0, "old")], 3)]
     #[case::another_pod_was_away_for_too_long(3, rollout(0, 2), &[given_up(0, "old")], 0)]
-    #[case::all_are_new(0, rollout(3, 3), &[], HELD)]
+    #[case::all_are_new(0, rollout(3, 3), &[], KEEPS_ALL)]
     fn the_partition_follows_the_pods(
         #[case] at: i32,
         #[case] seen: SeenRollout,
@@ -282,20 +282,20 @@ mod tests {
     }
 
     #[rstest]
-    #[case::at_rest(HELD, rollout(3, 3), &[], 2)]
+    #[case::at_rest(KEEPS_ALL, rollout(3, 3), &[], 2)]
     #[case::in_a_rollout(1, rollout(2, 3), &[], 1)]
     #[case::the_last_rollout_left_it_at_the_first_pod(0, rollout(3, 3), &[], 2)]
     #[case::the_first_pod_is_being_replaced(0, rollout(2, 2), &[], 0)]
     #[case::it_is_not_known_what_it_is_replaced_with(0, SeenRollout { revisions: None, ..rollout(2, 2) }, &[], 0)]
-    #[case::a_pod_was_given_up(HELD, rollout(3, 2), &[given_up(1, "old")], 1)]
-    #[case::a_pod_misses_probes(HELD, rollout(3, 2), &[misses_probes(1, "old")], 3)]
-    #[case::a_pod_starts(HELD, rollout(3, 2), &[starting(0, "old")], 3)]
-    #[case::the_last_pod_starts(HELD, rollout(3, 2), &[starting(2, "old")], 2)]
-    #[case::the_last_pod_misses_probes(HELD, rollout(3, 2), &[misses_probes(2, "old")], 2)]
-    #[case::the_last_pod_starts_and_another_too(HELD, rollout(3, 1), &[starting(0, "old"), starting(2, "old")], 2)]
-    #[case::the_last_pod_misses_probes_and_another_starts(HELD, rollout(3, 1), &[starting(0, "old"), misses_probes(2, "old")], 3)]
-    #[case::nobody_has_keys(HELD, rollout(3, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]
-    #[case::nobody_is_ready_and_all_have_keys(HELD, rollout(3, 0), &[misses_probes(0, "old"), misses_probes(1, "old"), misses_probes(2, "old")], 3)]
+    #[case::a_pod_was_given_up(KEEPS_ALL, rollout(3, 2), &[given_up(1, "old")], 1)]
+    #[case::a_pod_misses_probes(KEEPS_ALL, rollout(3, 2), &[misses_probes(1, "old")], 3)]
+    #[case::a_pod_starts(KEEPS_ALL, rollout(3, 2), &[starting(0, "old")], 3)]
+    #[case::the_last_pod_starts(KEEPS_ALL, rollout(3, 2), &[starting(2, "old")], 2)]
+    #[case::the_last_pod_misses_probes(KEEPS_ALL, rollout(3, 2), &[misses_probes(2, "old")], 2)]
+    #[case::the_last_pod_starts_and_another_too(KEEPS_ALL, rollout(3, 1), &[starting(0, "old"), starting(2, "old")], 2)]
+    #[case::the_last_pod_misses_probes_and_another_starts(KEEPS_ALL, rollout(3, 1), &[starting(0, "old"), misses_probes(2, "old")], 3)]
+    #[case::nobody_has_keys(KEEPS_ALL, rollout(3, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]
+    #[case::nobody_is_ready_and_all_have_keys(KEEPS_ALL, rollout(3, 0), &[misses_probes(0, "old"), misses_probes(1, "old"), misses_probes(2, "old")], 3)]
     fn a_new_template_begins_with_the_last_pod_and_never_takes_a_step_back(
         #[case] at: i32,
         #[case] seen: SeenRollout,
@@ -320,12 +320,12 @@ mod tests {
         #[case] is_over: bool,
     ) {
         assert_eq!(live(0, seen.clone()).has_rolled_out, is_over);
-        let expected = if is_over { HELD } else { 0 };
+        let expected = if is_over { KEEPS_ALL } else { 0 };
         assert_eq!(partition(&live(0, seen), 3, &[], &[], NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[rstest]
-    #[case::at_rest(HELD, rollout(3, 3), 3, false)]
+    #[case::at_rest(KEEPS_ALL, rollout(3, 3), 3, false)]
     #[case::another_pod_is_away(3, rollout(0, 2), 3, true)]
     #[case::the_last_pod_may_go(2, rollout(0, 3), 3, false)]
     #[case::the_template_came_back(3, rollout(3, 3), 3, false)]
@@ -351,12 +351,12 @@ mod tests {
     }
 
     #[rstest]
-    #[case::ours(&["partition"], HELD)]
+    #[case::ours(&["partition"], KEEPS_ALL)]
     #[case::of_somebody_else(&[], 2)]
     fn a_rollout_that_somebody_else_stopped_goes_on(#[case] owned: &[&str], #[case] expected: i32) {
         let fields: Value = owned.iter().map(|it| (format!("f:{it}"), json!({}))).collect();
         let owned = json!({"f:spec": {"f:updateStrategy": {"f:rollingUpdate": fields}}});
-        let live = Live::from(SeenChild { owned: Some(owned.into()), ..seen(HELD, rollout(1, 3)) });
+        let live = Live::from(SeenChild { owned: Some(owned.into()), ..seen(KEEPS_ALL, rollout(1, 3)) });
         assert_eq!(partition(&live, 3, &[], &[], NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
@@ -369,12 +369,12 @@ mod tests {
 
     #[test]
     fn fewer_pods_are_counted_as_the_fewer() {
-        let partition = partition(&live(HELD, rollout(3, 3)), 2, &[], &[], NextPod::MayBeReplaced);
+        let partition = partition(&live(KEEPS_ALL, rollout(3, 3)), 2, &[], &[], NextPod::MayBeReplaced);
         assert_eq!(partition.of_new_template, 1);
     }
 
     #[rstest]
-    #[case::at_rest(HELD, rollout(3, 3), None)]
+    #[case::at_rest(KEEPS_ALL, rollout(3, 3), None)]
     #[case::nothing_was_replaced_yet(2, rollout(0, 3), None)]
     #[case::the_new_pod_starts(2, rollout(1, 2), None)]
     #[case::the_new_pod_serves(2, rollout(1, 3), Some(2))]
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::at_rest(HELD, rollout(3, 3), &[], None)]
+    #[case::at_rest(KEEPS_ALL, rollout(3, 3), &[], None)]
     #[case::all_may_be_replaced(0, rollout(2, 2), &[], None)]
     #[case::no_pod_is_new(2, rollout(0, 3), &[], None)]
     #[case::an_older_pod_misses_a_probe(2, rollout(1, 2), &[misses_probes(0, "old")], Some(2))]

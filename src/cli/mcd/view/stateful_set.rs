@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 
-use crate::kernel::desired::partition::HELD;
+use crate::kernel::desired::partition::KEEPS_ALL;
 
 /// A template of a StatefulSet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,5 +33,5 @@ impl<'a> StatefulSetRevision<'a> {
 /// Whether no pod may be replaced.
 fn is_held(stateful_set: &StatefulSet) -> bool {
     let strategy = stateful_set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
-    strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition) == Some(HELD)
+    strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition) == Some(KEEPS_ALL)
 }

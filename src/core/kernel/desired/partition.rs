@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// More than the number of any pod: none is replaced.
-pub const HELD: i32 = i32::MAX;
+pub const KEEPS_ALL: i32 = i32::MAX;
 
 /// The partition that an apply sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,5 +17,5 @@ pub struct Partition {
 
 impl Partition {
     /// Of a StatefulSet that does not exist yet.
-    pub const OF_NONE: Self = Self { of_kept_pods: HELD, of_new_template: HELD };
+    pub const OF_NONE: Self = Self { of_kept_pods: KEEPS_ALL, of_new_template: KEEPS_ALL };
 }

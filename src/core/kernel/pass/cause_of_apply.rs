@@ -4,7 +4,7 @@ use super::compare::{Compared, Unanswered};
 use super::desired::DesiredChildren;
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
-use crate::kernel::desired::partition::HELD;
+use crate::kernel::desired::partition::KEEPS_ALL;
 use crate::kernel::diff::Differences;
 use crate::kernel::rollout_cause::RolloutCause;
 
@@ -26,9 +26,9 @@ pub fn rollout_cause(
     let may_roll = compared.unanswered == Some(Unanswered::AnotherServer)
         && compared.found.as_ref().is_some_and(of_template);
     // While the partition holds all pods, neither somebody else's change of the template nor our repair replaces a pod.
-    let held = live.partition == Some(HELD);
+    let keeps_pods = live.partition == Some(KEEPS_ALL);
     // A recognised template differs only by defaults of the API server, which sets them again.
-    if held && same_intent && !desired.adopts_newest() {
+    if keeps_pods && same_intent && !desired.adopts_newest() {
         None
     } else if !template_differs || desired.recognises_template() {
         may_roll.then_some(RolloutCause::Definition)

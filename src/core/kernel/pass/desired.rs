@@ -10,7 +10,7 @@ use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::Validated;
 use crate::kernel::altered;
-use crate::kernel::desired::partition::{HELD, Partition};
+use crate::kernel::desired::partition::{KEEPS_ALL, Partition};
 use crate::kernel::desired::{self, Desired, Intent, LiveTemplate, Revision};
 use crate::kernel::diff::{self, Differences};
 use crate::kernel::field_path::Path;
@@ -192,7 +192,7 @@ impl<'a> DesiredChildren<'a> {
     #[must_use]
     pub fn keeping_pods(self, view: &View<'a>) -> Self {
         let Self { intent, live, until, .. } = self;
-        let at = view.our_workload().and_then(|live| live.partition).unwrap_or(HELD);
+        let at = view.our_workload().and_then(|live| live.partition).unwrap_or(KEEPS_ALL);
         let of_kept_pods = intent.partition.of_kept_pods.max(at);
         let partition = Partition { of_kept_pods, ..intent.partition };
         let known = view.resource.rendered_hashes.as_deref();
@@ -203,7 +203,7 @@ impl<'a> DesiredChildren<'a> {
     #[must_use]
     pub fn holds_pods(&self) -> bool {
         let partition = self.body(self.workload()).pointer(live::PARTITION);
-        partition.and_then(Value::as_i64) == Some(HELD.into())
+        partition.and_then(Value::as_i64) == Some(KEEPS_ALL.into())
     }
 
     /// Whether no child may be changed.
@@ -274,12 +274,12 @@ fn with_secrets<'a>(
     DesiredChildren::new(Intent { partition, ..intent }, live, known)
 }
 
-/// Whether all pods of a StatefulSet have a template that somebody else changed while the partition was not [`HELD`]. To put
-/// it back is then a rollout, which begins with the last pod. At [`HELD`] no pod takes such a template.
+/// Whether all pods of a StatefulSet have a template that somebody else changed while the partition was not [`KEEPS_ALL`]. To put
+/// it back is then a rollout, which begins with the last pod. At [`KEEPS_ALL`] no pod takes such a template.
 fn must_roll_back(view: &View<'_>, desired: &DesiredChildren<'_>) -> bool {
     let kind = desired.workload();
     let (child, hash) = (view.resource.child(kind), desired.hash(kind));
-    let over = child.live.as_ref().filter(|live| live.has_rolled_out && live.partition != Some(HELD));
+    let over = child.live.as_ref().filter(|live| live.has_rolled_out && live.partition != Some(KEEPS_ALL));
     let (Some(live), Some(hash)) = (over, hash) else { return false };
     let found = live.comparison.differences(kind, hash, || desired.body(kind));
     let found = found.or_else(|| live.comparison.last());

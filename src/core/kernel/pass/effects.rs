@@ -10,7 +10,7 @@ use super::view::View;
 use super::warnings;
 use crate::api::MemcachedStatus;
 use crate::api::status::NEVER_OBSERVED;
-use crate::kernel::desired::partition::HELD;
+use crate::kernel::desired::partition::KEEPS_ALL;
 use crate::kernel::go_operator;
 use crate::kernel::kube_events;
 use crate::kernel::log_lines;
@@ -76,7 +76,7 @@ fn write(
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
         let live = view.resource.live(kind).filter(|_| kind == plan.desired.workload())?;
-        // The partition HELD keeps all pods, also when somebody else changes the template and we put it back, or the cluster
+        // At KEEPS_ALL all pods stay, also when somebody else changes the template and we put it back, or the cluster
         // makes another one of it.
         if cause.is_none() && plan.desired.holds_pods() {
             return None;
@@ -147,12 +147,12 @@ impl View<'_> {
     pub fn write_status(&self, status: &MemcachedStatus, warning: Option<KubeEvent>) -> Request {
         let (resource, before) = (self.resource, &self.resource.seen.status);
         let template_changed = resource.child(resource.workload()).template_changed;
-        let held = self.our_workload().is_some_and(|live| live.partition == Some(HELD));
+        let kept = self.our_workload().is_some_and(|live| live.partition == Some(KEEPS_ALL));
         let is_first = before.observed_generation == NEVER_OBSERVED;
         // What was written before the resource was made changes no pod of it.
         let since = resource.seen.created.filter(|_| is_first);
         let by_others =
-            kube_events::replaced_by_others(before, status, since).filter(|_| template_changed && !held);
+            kube_events::replaced_by_others(before, status, since).filter(|_| template_changed && !kept);
         let is_edited = status.observed_generation != before.observed_generation;
         let edit = resource.spec_before_edit.as_deref().zip(resource.seen.spec.as_ref().ok());
         let not_used = edit.filter(|_| is_edited);

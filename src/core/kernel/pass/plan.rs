@@ -14,7 +14,7 @@ use super::view::View;
 use crate::api::Validated;
 use crate::kernel::backoff::Backoff;
 use crate::kernel::child_state::ChildState;
-use crate::kernel::desired::partition::HELD;
+use crate::kernel::desired::partition::KEEPS_ALL;
 use crate::kernel::desired::scheduling;
 use crate::kernel::diff::Differences;
 use crate::kernel::failure::Category;
@@ -121,7 +121,7 @@ fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action,
     let unfit = !guarded || !mounted_secrets.invalid.is_empty();
     // A change by somebody else is put back all the same: the pods that still have our template then stay. If all pods of a
     // StatefulSet have the changed template already, putting it back replaces a pod.
-    let lets_go = |live: &Live| live.has_rolled_out && live.partition.is_some_and(|at| at != HELD);
+    let lets_go = |live: &Live| live.has_rolled_out && live.partition.is_some_and(|at| at != KEEPS_ALL);
     let lets_go = view.our_workload().is_some_and(lets_go);
     let replaces_pods = action.cause().is_some_and(|cause| cause != RolloutCause::Drift || lets_go);
     (makes_pods && unfit)

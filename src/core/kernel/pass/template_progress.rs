@@ -6,7 +6,7 @@ use super::action::Planned;
 use super::plan::{Plan, Replacement};
 use super::view::View;
 use crate::api::Validated;
-use crate::kernel::desired::partition::HELD;
+use crate::kernel::desired::partition::KEEPS_ALL;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::status::rollout_progress::{RolloutProgress, TemplateProgress};
@@ -27,7 +27,7 @@ pub fn template_progress(view: &View<'_>, plan: &Plan<'_>) -> TemplateProgress {
         | ChildKind::ServiceMonitor => false,
     };
     let held = |it: &Planned| !it.action.is_in_place() && !it.action.sends();
-    let is_rolling = |live: &Live| live.partition.is_some_and(|at| at != HELD);
+    let is_rolling = |live: &Live| live.partition.is_some_and(|at| at != KEEPS_ALL);
     let stays = plan.replacement == Replacement::Held && view.our_workload().is_some_and(is_rolling);
     let held_back = stays || plan.children.iter().filter(decides).any(held);
     TemplateProgress { carries_template: template_in_place(plan), held_back }

@@ -1,7 +1,7 @@
 //! What the counters of a live workload prove about its pods. Pure; the pass makes a [`RolloutProgress`], the other files
 //! of this folder read it.
 
-use crate::kernel::desired::partition::HELD;
+use crate::kernel::desired::partition::KEEPS_ALL;
 use crate::kernel::event::SeenRollout;
 use crate::kernel::live::Live;
 
@@ -38,13 +38,13 @@ impl RolloutProgress {
     #[must_use]
     pub fn new(live: &Live, TemplateProgress { carries_template, held_back }: TemplateProgress) -> Self {
         let mut seen = live.rollout.as_deref().cloned().unwrap_or_default();
-        // While the partition is HELD, pods of the last rollout count as updated. Template changes by others wait for the
+        // While the partition is KEEPS_ALL, pods of the last rollout count as updated. Template changes by others wait for the
         // next rollout.
-        if let Some(revisions) = seen.revisions.as_ref().filter(|_| live.partition == Some(HELD)) {
+        if let Some(revisions) = seen.revisions.as_ref().filter(|_| live.partition == Some(KEEPS_ALL)) {
             seen.updated = revisions.current_replicas;
         }
         let (observed, asked) = (seen.observed_generation >= live.generation, live.asked());
-        let kept = live.partition.filter(|at| *at != HELD).map_or(0, |at| at.min(asked));
+        let kept = live.partition.filter(|at| *at != KEEPS_ALL).map_or(0, |at| at.min(asked));
         Self { observed, seen, asked, kept, carries_template, held_back }
     }
 

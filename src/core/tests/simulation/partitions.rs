@@ -1,7 +1,7 @@
 //! Where the partition of a StatefulSet begins, and when all pods are held again: histories in which the numbers of one moment
 //! say too little. The model checks each partition that is written.
 
-use memcached_operator_core::kernel::desired::partition::HELD;
+use memcached_operator_core::kernel::desired::partition::KEEPS_ALL;
 use memcached_operator_core::kernel::object::ChildKind;
 
 use crate::history::Op;
@@ -140,7 +140,7 @@ fn a_template_that_the_cluster_rewrites_when_all_named_pods_are_held_again_count
     simulation.model.check_converged();
     let now = (simulation.told.len(), simulation.counted, simulation.model.rollouts);
     assert_eq!(now, (told, counted, rollouts), "{:?}", simulation.told);
-    assert_eq!(simulation.model.partition(), HELD);
+    assert_eq!(simulation.model.partition(), KEEPS_ALL);
 }
 
 /// The search for histories found it: pods that are too many have no keys, and were counted for those that have some.

@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 use memcached_operator_core::api::spec::NetworkPolicySpec;
 use memcached_operator_core::api::status::BudgetedRollout;
-use memcached_operator_core::kernel::desired::partition::HELD;
+use memcached_operator_core::kernel::desired::partition::KEEPS_ALL;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::request::{Request, StatusWrite};
@@ -423,7 +423,7 @@ fn a_rollout_of_named_pods_goes_on_to_its_end_while_a_changed_secret_waits_for_i
     fleet.secrets().set_secret(Some(5));
     while_the_first_is_stuck(&mut fleet);
     let partition = of_second(&mut fleet, "/spec/updateStrategy/rollingUpdate/partition");
-    assert_eq!((partition, of_second(&mut fleet, HASH)), (json!(HELD), before));
+    assert_eq!((partition, of_second(&mut fleet, HASH)), (json!(KEEPS_ALL), before));
     fleet.settle();
     assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
 }

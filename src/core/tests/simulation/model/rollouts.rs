@@ -5,7 +5,7 @@ use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::desired::Servers;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::desired::partition::{HELD, Partition};
+use memcached_operator_core::kernel::desired::partition::{KEEPS_ALL, Partition};
 use memcached_operator_core::kernel::desired::workload::workload;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
@@ -119,7 +119,7 @@ impl Model {
             images: None,
         };
         // All pods of a StatefulSet get the template; then the partition is as it is at rest.
-        let bodies = [0, HELD].map(|at| {
+        let bodies = [0, KEEPS_ALL].map(|at| {
             let partition = Partition { of_kept_pods: at, of_new_template: at };
             workload(&Intent { partition, ..intent.clone() }, Some(&live)).body
         });

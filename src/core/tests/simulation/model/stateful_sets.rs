@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::validate;
-use memcached_operator_core::kernel::desired::partition::HELD;
+use memcached_operator_core::kernel::desired::partition::KEEPS_ALL;
 use memcached_operator_core::kernel::event::{
     Event, PodsReply, Reply, SeenChild, SeenPod, SeenRevisions, SeenRollout,
 };
@@ -122,7 +122,7 @@ impl Set {
 
 /// Whether no pod goes though the template changes.
 pub(super) fn is_held(child: &SeenChild) -> bool {
-    child.kind == ChildKind::StatefulSet && partition(&child.content.parse()) == HELD
+    child.kind == ChildKind::StatefulSet && partition(&child.content.parse()) == KEEPS_ALL
 }
 
 /// Whether pods of this workload mount the Secret.
@@ -201,10 +201,10 @@ impl Model {
     /// Somebody stops a rollout by hand: no further pod may go.
     pub(crate) fn stop_rollout(&mut self) {
         self.change_own(ChildKind::StatefulSet, |child| {
-            if partition(&child.content.parse()) != HELD {
+            if partition(&child.content.parse()) != KEEPS_ALL {
                 child
                     .content
-                    .edit(|it| it["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(HELD));
+                    .edit(|it| it["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(KEEPS_ALL));
                 child.owned.as_mut().unwrap().edit(|it| {
                     let fields = it.pointer_mut(OWNED_ROLLING_UPDATE).and_then(Value::as_object_mut);
                     fields.unwrap().remove("f:partition");
@@ -266,7 +266,7 @@ impl Model {
     /// Whether the first of so many pods is still to wait before it gets the template of now. Somebody may ask for fewer.
     pub(super) fn rollout_is_yet_to_begin(&self, pods: i64) -> bool {
         let Some(set) = self.set().map(Set::read) else { return false };
-        (1..HELD).contains(&set.partition) && i64::from(set.partition) >= pods.min(set.wanted.into())
+        (1..KEEPS_ALL).contains(&set.partition) && i64::from(set.partition) >= pods.min(set.wanted.into())
     }
 
     /// A pod dies, with what it held.
@@ -550,7 +550,7 @@ impl Model {
         let last = (set.wanted.min(replicas) - 1).max(0);
         if after > before {
             // One above the last replaces none: another pod is away.
-            assert!(after == HELD || (brings_another && after <= last + 1), "{before} to {after}");
+            assert!(after == KEEPS_ALL || (brings_another && after <= last + 1), "{before} to {after}");
             // One that is being deleted comes back as all others are.
             let mut stay = pods.values().filter(|pod| !pod.deleting);
             assert!(stay.all(|pod| pod.revision == set.update), "the partition goes up: {pods:?}");

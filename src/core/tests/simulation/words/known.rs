@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::desired::partition::HELD;
+use memcached_operator_core::kernel::desired::partition::KEEPS_ALL;
 use memcached_operator_core::kernel::event::Unavailable;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::known_versions::Presence;
@@ -83,7 +83,7 @@ impl<'a> Known<'a> {
             let rollout = live.rollout.clone().unwrap_or_default();
             let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
             // In a rollout of a StatefulSet its controller leaves those below the partition alone.
-            let kept = live.partition.filter(|at| *at != HELD).map_or(0, |at| at.min(asked));
+            let kept = live.partition.filter(|at| *at != KEEPS_ALL).map_or(0, |at| at.min(asked));
             let is_another_number = rollout.replicas != asked || rollout.updated < asked - kept;
             rollout.observed_generation < live.generation || is_another_number
         })
@@ -105,7 +105,7 @@ impl<'a> Known<'a> {
         let is_warming = |spec| view.warmth_wait(&spec).is_some_and(|wait| wait.is_awaited(self.now));
         let lacks_pods = self.workload.is_some_and(|live| {
             let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
-            live.partition.is_some_and(|at| at != HELD) && self.available() < asked
+            live.partition.is_some_and(|at| at != KEEPS_ALL) && self.available() < asked
         });
         lacks_pods || view.lacks_pods() || spec.is_some_and(is_warming)
     }
