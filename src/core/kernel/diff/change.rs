@@ -23,8 +23,8 @@ const DIGITS: usize = 32;
 /// A field that differs, with digests of the desired and of the live value.
 #[must_use]
 pub fn field(change: &FieldChange<'_>) -> AlteredField {
-    let held = change.live.map(hash::of_json).unwrap_or_default();
-    let parts = [change.path.as_str(), &hash::of_json(change.desired), &held];
+    let live = change.live.map(hash::of_json).unwrap_or_default();
+    let parts = [change.path.as_str(), &hash::of_json(change.desired), &live];
     AlteredField { path: change.path.clone(), digest: digest(parts) }
 }
 

@@ -133,11 +133,11 @@ fn by_turn<'a>(
     let turn_state = turn_of(view, &present, now, reason);
     let idle = |plan: &Plan<'_>| {
         let named_pods_stay = view.named_pods_stay();
-        let is_held = named_pods_stay && plan.replacement == Replacement::Held;
+        let is_held_back = named_pods_stay && plan.replacement == Replacement::HeldBack;
         let is_refused = (named_pods_stay || view.pods_are_back()) && backs_off(plan);
         let is_unrecorded = view.pods_are_back() && view.may_not_record_turn();
         // A StatefulSet that may not be listed loses no further pod.
-        is_held || is_refused || is_unrecorded || is_out_of_sight(plan)
+        is_held_back || is_refused || is_unrecorded || is_out_of_sight(plan)
     };
     // The resource still has its turn, but others got turns while it was out of sight. If its pods do not roll yet, they must not
     // begin before the answer is known.

@@ -43,7 +43,7 @@ pub enum Replacement {
     /// New pods start.
     Allowed,
     /// New pods would not start, or no NetworkPolicy would guard them.
-    Held,
+    HeldBack,
 }
 
 impl Replacement {
@@ -54,7 +54,7 @@ impl Replacement {
         let waits_for_secret = !mounted_secrets.missing.is_empty() && view.serves();
         match guarded && mounted_secrets.invalid.is_empty() && !waits_for_secret {
             true => Self::Allowed,
-            false => Self::Held,
+            false => Self::HeldBack,
         }
     }
 }
@@ -63,7 +63,7 @@ impl Replacement {
 #[must_use]
 pub fn plan<'a>(view: &View<'a>, mounted_secrets: &MountedSecrets, desired: DesiredChildren<'a>) -> Plan<'a> {
     let plan = decided(view, mounted_secrets, desired);
-    match plan.replacement == Replacement::Held && plan.lets_pods_go(view) {
+    match plan.replacement == Replacement::HeldBack && plan.lets_pods_go(view) {
         true => plan.keeping_pods(view, mounted_secrets),
         false => plan,
     }
@@ -83,7 +83,7 @@ impl<'a> Plan<'a> {
     #[must_use]
     pub fn keeping_pods(self, view: &View<'a>, mounted_secrets: &MountedSecrets) -> Self {
         let plan = decided(view, mounted_secrets, self.desired.keeping_pods(view));
-        Self { replacement: Replacement::Held, ..plan }
+        Self { replacement: Replacement::HeldBack, ..plan }
     }
 }
 
@@ -107,7 +107,7 @@ fn decided<'a>(view: &View<'_>, mounted_secrets: &MountedSecrets, desired: Desir
     };
     let guarded = !children.iter().any(open);
     if let Some(workload) = children.iter_mut().find(|it| it.kind == desired.workload())
-        && must_hold(view, mounted_secrets, &workload.action, guarded)
+        && must_hold_back(view, mounted_secrets, &workload.action, guarded)
     {
         workload.action = or_read(view, workload.kind, Action::Wait);
     }
@@ -115,7 +115,7 @@ fn decided<'a>(view: &View<'_>, mounted_secrets: &MountedSecrets, desired: Desir
 }
 
 /// Whether a write of the workload has to wait. `guarded`: no NetworkPolicy that the spec asks for is about to be made.
-fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action, guarded: bool) -> bool {
+fn must_hold_back(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action, guarded: bool) -> bool {
     let makes_pods = matches!(action, Action::Create { .. }) || action.cause().is_some();
     // Every new pod mounts the Secrets as they are now, whatever it is made for.
     let unfit = !guarded || !mounted_secrets.invalid.is_empty();

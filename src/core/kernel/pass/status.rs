@@ -135,8 +135,8 @@ fn unmade_as_told(view: &View<'_>, wanted: i32) -> Vec<i32> {
 /// The status of a resource whose spec cannot be built from, and the turn that is remembered.
 #[must_use]
 pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> (MemcachedStatus, TurnState) {
-    let held = TemplateProgress { carries_template: false, held_back: true };
-    let mut inputs = observed(view, replicas_of_invalid(view), held);
+    let held_back = TemplateProgress { carries_template: false, held_back: true };
+    let mut inputs = observed(view, replicas_of_invalid(view), held_back);
     let before = &view.resource.seen.status;
     // What depends on the spec stays as it was said last.
     inputs.servers.clone_from(&before.server_list);

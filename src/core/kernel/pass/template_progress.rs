@@ -26,10 +26,10 @@ pub fn template_progress(view: &View<'_>, plan: &Plan<'_>) -> TemplateProgress {
         | ChildKind::PodDisruptionBudget
         | ChildKind::ServiceMonitor => false,
     };
-    let held = |it: &Planned| !it.action.is_in_place() && !it.action.sends();
+    let waits = |it: &Planned| !it.action.is_in_place() && !it.action.sends();
     let is_rolling = |live: &Live| live.partition.is_some_and(|at| at != KEEPS_ALL);
-    let stays = plan.replacement == Replacement::Held && view.our_workload().is_some_and(is_rolling);
-    let held_back = stays || plan.children.iter().filter(decides).any(held);
+    let stays = plan.replacement == Replacement::HeldBack && view.our_workload().is_some_and(is_rolling);
+    let held_back = stays || plan.children.iter().filter(decides).any(waits);
     TemplateProgress { carries_template: template_in_place(plan), held_back }
 }
 
