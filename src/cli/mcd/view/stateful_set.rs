@@ -21,7 +21,7 @@ impl<'a> StatefulSetRevision<'a> {
     #[must_use]
     pub fn from_stateful_set(stateful_set: &'a StatefulSet) -> Self {
         let Some(status) = &stateful_set.status else { return Self::default() };
-        let (name, pods) = if is_held(stateful_set) {
+        let (name, pods) = if keeps_all_pods(stateful_set) {
             (&status.current_revision, status.current_replicas)
         } else {
             (&status.update_revision, status.updated_replicas)
@@ -31,7 +31,7 @@ impl<'a> StatefulSetRevision<'a> {
 }
 
 /// Whether no pod may be replaced.
-fn is_held(stateful_set: &StatefulSet) -> bool {
+fn keeps_all_pods(stateful_set: &StatefulSet) -> bool {
     let strategy = stateful_set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
     strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition) == Some(KEEPS_ALL)
 }

@@ -30,7 +30,7 @@ pub(crate) use specs::{
     NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, TWO_NAMED, VARIANTS, WARM,
 };
 pub(crate) use stages::{LACKING, REFUSED, Report};
-use stateful_sets::is_held;
+use stateful_sets::keeps_all_pods;
 
 pub(crate) const NAME: &str = "cache";
 const SECRET: &str = "credentials";
@@ -278,7 +278,7 @@ impl Model {
             if child == before {
                 return;
             }
-            self.rollouts += usize::from(template(&before) != template(&child) && !is_held(&child));
+            self.rollouts += usize::from(template(&before) != template(&child) && !keeps_all_pods(&child));
             let meant = |it: &SeenChild| {
                 let content = it.content.parse();
                 (content["spec"].clone(), content["metadata"]["annotations"].clone())

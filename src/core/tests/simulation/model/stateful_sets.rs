@@ -121,7 +121,7 @@ impl Set {
 }
 
 /// Whether no pod goes though the template changes.
-pub(super) fn is_held(child: &SeenChild) -> bool {
+pub(super) fn keeps_all_pods(child: &SeenChild) -> bool {
     child.kind == ChildKind::StatefulSet && partition(&child.content.parse()) == KEEPS_ALL
 }
 
@@ -217,9 +217,9 @@ impl Model {
     pub(super) fn named_pods_roll(&self) -> bool {
         let Some(set) = self.set().map(Set::read) else { return false };
         let is_back = |pod: &NamedPod| pod.ready.is_some() && !pod.deleting && pod.revision == set.update;
-        let is_held =
+        let stays_as_it_is =
             |spec: &MemcachedSpec| spec.paused == Some(true) || validate(&self.key.name, spec).is_err();
-        let stays = self.resource().spec.as_ref().is_ok_and(is_held);
+        let stays = self.resource().spec.as_ref().is_ok_and(stays_as_it_is);
         let serves = |pod: &NamedPod| pod.ready.is_some() && !pod.deleting;
         let pods = &self.named.pods;
         !(pods.values().all(is_back) || stays && pods.values().all(serves))
