@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use memcached_operator::shell::leader::elector::{
-    Answer, Ask, Elector, RELEASED_SECONDS, Record, RequestTimes, Step, Timing,
+    Ask, Elector, LeaseAnswer, RELEASED_SECONDS, Record, RequestTimes, Step, Timing,
 };
 use proptest::prelude::*;
 
@@ -139,7 +139,7 @@ struct Model {
     wrote: BTreeMap<String, u64>,
     versions: u64,
     under_way: Vec<Sent>,
-    answers: Vec<(Sent, Answer)>,
+    answers: Vec<(Sent, LeaseAnswer)>,
     /// Until when what each name has begun may reach the API server.
     writing: BTreeMap<String, u64>,
     grace: Duration,
@@ -258,16 +258,16 @@ impl Model {
             }
             (None, _) => return,
             (Some(Ask::Read), _) => {
-                self.shown_to(sent.candidate, &sent.name).map_or(Answer::Absent, Answer::Lease)
+                self.shown_to(sent.candidate, &sent.name).map_or(LeaseAnswer::Absent, LeaseAnswer::Lease)
             }
-            (Some(Ask::Create), _) if self.lease.is_some() => Answer::Conflict,
-            (Some(Ask::Create), _) => Answer::Lease(self.store(None, Some(15))),
+            (Some(Ask::Create), _) if self.lease.is_some() => LeaseAnswer::Conflict,
+            (Some(Ask::Create), _) => LeaseAnswer::Lease(self.store(None, Some(15))),
             (Some(Ask::Hold(version)), _) if is_at(version) => {
                 let record = self.store(Some(sent.name.clone()), Some(15));
                 self.wrote.insert(record.version.clone(), sent.number);
-                Answer::Lease(record)
+                LeaseAnswer::Lease(record)
             }
-            (Some(Ask::Hold(_)), _) => Answer::Conflict,
+            (Some(Ask::Hold(_)), _) => LeaseAnswer::Conflict,
         };
         self.answers.push((sent, answer));
     }
@@ -289,7 +289,7 @@ impl Model {
         let shown = self.paces[at].shows(self.now);
         let candidate = &mut self.candidates[at];
         if let Some(Waiting { number: _, ask, sent }) = candidate.waiting.take() {
-            candidate.elector.answered(&ask, Answer::Lost, RequestTimes { sent, answered: shown });
+            candidate.elector.answered(&ask, LeaseAnswer::Lost, RequestTimes { sent, answered: shown });
         }
     }
 

@@ -101,7 +101,7 @@ pub enum Step {
 
 /// The API server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum LeaseAnswer {
     /// The Lease, as it was read, created or updated.
     Lease(Record),
     /// There is no Lease.
@@ -214,29 +214,29 @@ impl Elector {
     }
 
     /// Takes the answer to a request.
-    pub fn answered(&mut self, ask: &Ask, answer: Answer, times: RequestTimes) {
+    pub fn answered(&mut self, ask: &Ask, answer: LeaseAnswer, times: RequestTimes) {
         let RequestTimes { sent, answered: now } = times;
         if matches!(ask, Ask::Hold(_)) {
-            self.unanswered = (answer == Answer::Lost).then_some(sent);
+            self.unanswered = (answer == LeaseAnswer::Lost).then_some(sent);
         }
         match (ask, answer) {
-            (Ask::Hold(_), Answer::Lease(record)) => {
+            (Ask::Hold(_), LeaseAnswer::Lease(record)) => {
                 self.seen = Some(Seen { record, since: now, made_here: true });
                 self.known = Known::Seen;
                 self.valid_until = Some(sent + self.timing.valid());
                 self.next = sent + self.timing.renew();
             }
-            (Ask::Read | Ask::Create, Answer::Lease(record)) => self.see(record, now),
-            (_, Answer::Absent) => {
+            (Ask::Read | Ask::Create, LeaseAnswer::Lease(record)) => self.see(record, now),
+            (_, LeaseAnswer::Absent) => {
                 self.known = Known::Absent;
                 // A create that is answered with 404 has no namespace to create the Lease in.
                 self.next = if *ask == Ask::Create { now + self.retry_delay(now) } else { now };
             }
-            (_, Answer::Conflict) => {
+            (_, LeaseAnswer::Conflict) => {
                 self.known = Known::Nothing;
                 self.next = now;
             }
-            (_, Answer::Lost) => {
+            (_, LeaseAnswer::Lost) => {
                 self.known = Known::Nothing;
                 self.next = now + self.retry_delay(now);
             }
@@ -298,15 +298,15 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn record(version: &str, holder: &str, seconds: Option<i64>) -> Answer {
+    fn record(version: &str, holder: &str, seconds: Option<i64>) -> LeaseAnswer {
         let holder = Some(holder.to_owned()).filter(|holder| !holder.is_empty());
-        Answer::Lease(Record { version: version.into(), holder, seconds, written_here: false })
+        LeaseAnswer::Lease(Record { version: version.into(), holder, seconds, written_here: false })
     }
 
     /// A Lease as this candidate has written it.
-    fn written_here(version: &str) -> Answer {
+    fn written_here(version: &str) -> LeaseAnswer {
         let (version, holder) = (version.to_owned(), Some("me".to_owned()));
-        Answer::Lease(Record { version, holder, seconds: Some(15), written_here: true })
+        LeaseAnswer::Lease(Record { version, holder, seconds: Some(15), written_here: true })
     }
 
     fn times(sent: u64, answered: u64) -> RequestTimes {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     /// A candidate that has read this at 0 s.
-    fn having_read(answer: Answer) -> Elector {
+    fn having_read(answer: LeaseAnswer) -> Elector {
         let mut elector = Elector::new("me".into(), TIMING);
         elector.answered(&Ask::Read, answer, times(0, 0));
         elector
@@ -332,7 +332,7 @@ mod tests {
     }
 
     /// When a candidate that keeps reading the same asks to hold it.
-    fn first_hold(answer: &Answer) -> Duration {
+    fn first_hold(answer: &LeaseAnswer) -> Duration {
         let mut elector = having_read(answer.clone());
         let mut now = at(0);
         loop {
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_is_deleted_is_put_back_at_once_and_held_after_a_lease() {
-        let mut elector = having_read(Answer::Absent);
+        let mut elector = having_read(LeaseAnswer::Absent);
         assert_eq!(elector.step(at(0)), Step::Ask(Ask::Create));
         elector.answered(&Ask::Create, record("1", "", Some(15)), times(0, 1));
         assert_eq!(elector.may_hold_at(), Some(at(16)));
@@ -382,8 +382,8 @@ mod tests {
     #[test]
     fn a_leader_whose_lease_is_deleted_goes_on_with_a_new_one() {
         let mut elector = leader();
-        elector.answered(&hold("2"), Answer::Conflict, times(5, 5));
-        elector.answered(&Ask::Read, Answer::Absent, times(5, 5));
+        elector.answered(&hold("2"), LeaseAnswer::Conflict, times(5, 5));
+        elector.answered(&Ask::Read, LeaseAnswer::Absent, times(5, 5));
         elector.answered(&Ask::Create, record("9", "", Some(15)), times(5, 6));
         assert_eq!(elector.valid_until(), Some(at(10)), "creating it gives nothing");
         assert_eq!(elector.step(at(6)), Step::Ask(hold("9")));
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn a_leader_that_got_no_answer_reads_before_it_tries_again() {
         let mut elector = leader();
-        elector.answered(&hold("2"), Answer::Lost, times(5, 7));
+        elector.answered(&hold("2"), LeaseAnswer::Lost, times(5, 7));
         assert_eq!(elector.step(at(7)), Step::Wait(at(8)));
         assert_eq!(elector.step(at(8)), Step::Ask(Ask::Read));
         elector.answered(&Ask::Read, record("3", "me", Some(15)), times(8, 8));
@@ -416,7 +416,7 @@ mod tests {
     fn who_took_the_lease_and_got_no_answer_in_time_does_not_wait_for_another_lease() {
         let mut elector = having_read(record("1", "other", Some(15)));
         assert_eq!(elector.step(at(15)), Step::Ask(hold("1")));
-        elector.answered(&hold("1"), Answer::Lost, times(15, 17));
+        elector.answered(&hold("1"), LeaseAnswer::Lost, times(15, 17));
         elector.answered(&Ask::Read, written_here("2"), times(18, 18));
         assert!(!elector.leads(at(18)), "a read gives nothing");
         assert_eq!(elector.step(at(18)), Step::Ask(hold("2")));
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn what_a_request_wrote_that_got_no_answer_counts_for_less_than_a_lease() {
         let mut elector = having_read(record("1", "other", Some(15)));
-        elector.answered(&hold("1"), Answer::Lost, times(15, 17));
+        elector.answered(&hold("1"), LeaseAnswer::Lost, times(15, 17));
         elector.answered(&Ask::Read, written_here("7"), times(25, 25));
         assert_eq!(
             elector.may_hold_at(),
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn a_leader_that_reads_another_holder_stops_at_once() {
         let mut elector = leader();
-        elector.answered(&hold("2"), Answer::Conflict, times(5, 5));
+        elector.answered(&hold("2"), LeaseAnswer::Conflict, times(5, 5));
         elector.answered(&Ask::Read, record("3", "other", Some(15)), times(5, 5));
         assert!(!elector.leads(at(5)));
         assert_eq!(elector.may_hold_at(), Some(at(20)));
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn a_leader_that_was_cut_off_takes_its_own_version_back_without_a_wait() {
         let mut elector = leader();
-        elector.answered(&hold("2"), Answer::Lost, times(5, 7));
+        elector.answered(&hold("2"), LeaseAnswer::Lost, times(5, 7));
         assert!(!elector.leads(at(12)));
         elector.answered(&Ask::Read, record("2", "me", Some(15)), times(12, 12));
         assert_eq!(elector.step(at(12)), Step::Ask(hold("2")));

@@ -7,7 +7,7 @@ use kube::api::{GetParams, PostParams};
 use kube::core::Resource as _;
 use serde_json::{Value, json};
 
-use super::elector::{Answer, Ask, RELEASED_SECONDS, Record};
+use super::elector::{Ask, LeaseAnswer, RELEASED_SECONDS, Record};
 use crate::kernel::failure::Category;
 use crate::shell::classify::{classify, missing_verb};
 use crate::shell::client::{CallError, call, said};
@@ -56,13 +56,13 @@ impl Problem {
     /// Whether a successful answer ends this problem. A read that finds no Lease does not end a problem with create. A read
     /// of the Lease does not end a problem with update. It does if somebody holds the Lease and has updated it since: then
     /// our update is not needed.
-    pub(super) fn is_solved_by(&self, ask: &Ask, answer: &Answer) -> bool {
+    pub(super) fn is_solved_by(&self, ask: &Ask, answer: &LeaseAnswer) -> bool {
         let is_held_anew =
             |record: &Record| record.holder.is_some() && self.version.as_ref() != Some(&record.version);
         match self.verb {
-            "create" => matches!(answer, Answer::Lease(_) | Answer::Conflict),
+            "create" => matches!(answer, LeaseAnswer::Lease(_) | LeaseAnswer::Conflict),
             "update" => {
-                matches!(ask, Ask::Hold(_)) || matches!(answer, Answer::Lease(it) if is_held_anew(it))
+                matches!(ask, Ask::Hold(_)) || matches!(answer, LeaseAnswer::Lease(it) if is_held_anew(it))
             }
             _ => true,
         }
@@ -87,7 +87,7 @@ impl Store {
     }
 
     /// Sends the request and waits for its answer.
-    pub(super) async fn ask(&mut self, ask: &Ask) -> (Answer, Option<Problem>) {
+    pub(super) async fn ask(&mut self, ask: &Ask) -> (LeaseAnswer, Option<Problem>) {
         let request = match ask {
             Ask::Read => self.requests().get(&self.name, &GetParams::default()),
             Ask::Create => self.create(),
@@ -111,9 +111,10 @@ impl Store {
         &mut self,
         verb: &'static str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> (Answer, Option<Problem>) {
-        let lost =
-            |message, forbidden| (Answer::Lost, Some(Problem { verb, message, forbidden, version: None }));
+    ) -> (LeaseAnswer, Option<Problem>) {
+        let lost = |message, forbidden| {
+            (LeaseAnswer::Lost, Some(Problem { verb, message, forbidden, version: None }))
+        };
         let place = self.place();
         let request = match request {
             Ok(request) => request,
@@ -123,13 +124,13 @@ impl Store {
             Ok(object) => match object.as_ref().and_then(|object| self.record(object)) {
                 Some(record) => {
                     self.object = object.unwrap_or_default();
-                    (Answer::Lease(record), None)
+                    (LeaseAnswer::Lease(record), None)
                 }
                 None => lost(format!("cannot {verb} the Lease {place}: the answer is no Lease"), false),
             },
             Err(CallError::Refused(status)) => match status.code {
-                409 => (Answer::Conflict, None),
-                404 if verb != "create" && status.reason == "NotFound" => (Answer::Absent, None),
+                409 => (LeaseAnswer::Conflict, None),
+                404 if verb != "create" && status.reason == "NotFound" => (LeaseAnswer::Absent, None),
                 _ => {
                     let words = said(&status);
                     match classify(&status) {
@@ -229,22 +230,27 @@ mod tests {
     fn a_read_that_succeeds_solves_no_problem_of_a_write_that_is_still_needed() {
         let lease = |version: &str, holder: Option<&str>| {
             let holder = holder.map(str::to_owned);
-            Answer::Lease(Record { version: version.into(), holder, seconds: Some(15), written_here: false })
+            LeaseAnswer::Lease(Record {
+                version: version.into(),
+                holder,
+                seconds: Some(15),
+                written_here: false,
+            })
         };
         let hold = || Ask::Hold("1".into());
         let cases = [
-            ("get", Ask::Read, Answer::Absent, true),
-            ("create", Ask::Read, Answer::Absent, false),
+            ("get", Ask::Read, LeaseAnswer::Absent, true),
+            ("create", Ask::Read, LeaseAnswer::Absent, false),
             ("create", Ask::Read, lease("1", None), true),
             ("create", Ask::Create, lease("1", None), true),
-            ("create", Ask::Create, Answer::Conflict, true),
-            ("update", Ask::Read, Answer::Absent, false),
+            ("create", Ask::Create, LeaseAnswer::Conflict, true),
+            ("update", Ask::Read, LeaseAnswer::Absent, false),
             // It is still this operator's own, or that of one that is gone.
             ("update", Ask::Read, lease("1", Some("any")), false),
             ("update", Ask::Read, lease("2", None), false),
             ("update", Ask::Read, lease("2", Some("another")), true),
             ("update", hold(), lease("2", Some("this")), true),
-            ("update", hold(), Answer::Conflict, true),
+            ("update", hold(), LeaseAnswer::Conflict, true),
         ];
         for (verb, ask, answer, solved) in cases {
             let problem =

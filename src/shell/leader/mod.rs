@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
-use self::elector::{Answer, Ask, Elector, RequestTimes, Step, Timing};
+use self::elector::{Ask, Elector, LeaseAnswer, RequestTimes, Step, Timing};
 use self::fence::Fence;
 use self::lease::{Problem, Store, verb};
 use super::admin::{Gate, Gates};
@@ -183,16 +183,16 @@ impl Candidate {
         self.elector.valid_until().filter(|until| *until > self.fence.now())
     }
 
-    fn too_late(&self, ask: &Ask) -> (Answer, Option<Problem>) {
+    fn too_late(&self, ask: &Ask) -> (LeaseAnswer, Option<Problem>) {
         let verb = verb(ask);
         let millis = self.timing.request().as_millis();
         let message = format!("cannot {verb} the Lease {}: no answer within {millis} ms", self.store.place());
-        (Answer::Lost, Some(Problem { verb, message, forbidden: false, version: None }.about(ask)))
+        (LeaseAnswer::Lost, Some(Problem { verb, message, forbidden: false, version: None }.about(ask)))
     }
 
     /// Logs what is new, and updates readiness: an operator without permission for the Lease never leads, and nothing else
     /// would show it.
-    fn take_note(&mut self, ask: &Ask, answer: &Answer, problem: Option<Problem>) {
+    fn take_note(&mut self, ask: &Ask, answer: &LeaseAnswer, problem: Option<Problem>) {
         let Some(problem) = problem else {
             if self.problem.as_ref().is_none_or(|before| before.is_solved_by(ask, answer)) {
                 self.gates.open(&Gate::Election);
@@ -281,7 +281,7 @@ impl Candidate {
             // The answer to the last update is unknown.
             let (answer, _) = self.store.ask(&Ask::Read).await;
             version = match answer {
-                Answer::Lease(record) if record.holder == me => Some(record.version),
+                LeaseAnswer::Lease(record) if record.holder == me => Some(record.version),
                 _ => None,
             };
         }
