@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::secrets::rotation_check::{Answer, Digests, RotationQuestion, State};
+use crate::secrets::rotation_check::{AgentAnswer, Digests, RotationQuestion, State};
 
 /// What is known at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +29,10 @@ impl Default for AgentStatus {
 impl AgentStatus {
     /// The answer to the operator.
     #[must_use]
-    pub fn answer(&self, question: &RotationQuestion) -> Answer {
+    pub fn answer(&self, question: &RotationQuestion) -> AgentAnswer {
         match &self.files {
-            Some(files) if question.is_about(files) => Answer::These(self.state.clone()),
-            Some(_) | None => Answer::Other,
+            Some(files) if question.is_about(files) => AgentAnswer::These(self.state.clone()),
+            Some(_) | None => AgentAnswer::Other,
         }
     }
 }

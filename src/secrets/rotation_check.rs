@@ -89,7 +89,7 @@ fn message(digests: &Digests) -> Vec<u8> {
 /// What the agent answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "files", rename_all = "lowercase")]
-pub enum Answer {
+pub enum AgentAnswer {
     /// The pod's files are others. Nothing is said about them.
     Other,
     /// The pod's files are those asked for.
@@ -181,27 +181,27 @@ mod tests {
 
     #[test]
     fn the_answers_on_the_wire() {
-        let taken = |until_restart| Answer::These(State::Taken { until_restart });
+        let taken = |until_restart| AgentAnswer::These(State::Taken { until_restart });
         let refusals = vec![Refusal::new("tls.key", "the private key in it cannot be parsed")];
         for (answer, wire) in [
-            (Answer::Other, json!({"files": "other"})),
+            (AgentAnswer::Other, json!({"files": "other"})),
             (taken(vec![]), json!({"files": "these", "state": "taken", "until_restart": []})),
             (
-                Answer::These(State::Taking { reason: "r".to_owned() }),
+                AgentAnswer::These(State::Taking { reason: "r".to_owned() }),
                 json!({"files": "these", "state": "taking", "reason": "r"}),
             ),
             (
-                Answer::These(State::NeedsRestart { reason: "r".to_owned() }),
+                AgentAnswer::These(State::NeedsRestart { reason: "r".to_owned() }),
                 json!({"files": "these", "state": "needs-restart", "reason": "r"}),
             ),
             (
-                Answer::These(State::Refused { refusals }),
+                AgentAnswer::These(State::Refused { refusals }),
                 json!({"files": "these", "state": "refused", "refusals":
                     [{"key": "tls.key", "words": "the private key in it cannot be parsed"}]}),
             ),
         ] {
             assert_eq!(serde_json::to_value(&answer).unwrap(), wire);
-            assert_eq!(serde_json::from_value::<Answer>(wire).unwrap(), answer);
+            assert_eq!(serde_json::from_value::<AgentAnswer>(wire).unwrap(), answer);
         }
     }
 

@@ -23,7 +23,7 @@ use crate::kernel::event::PodsReply;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::Watched;
 use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use crate::secrets::rotation_check::{self, Answer, Digests, State};
+use crate::secrets::rotation_check::{self, AgentAnswer, Digests, State};
 
 /// The most bytes of an answer.
 const LARGEST: usize = 16 * 1024;
@@ -131,8 +131,8 @@ struct Unknown {
 /// What an answer says.
 fn understood(body: &[u8]) -> AgentSays {
     match serde_json::from_slice(body) {
-        Ok(Answer::Other) => AgentSays::OtherFiles,
-        Ok(Answer::These(state)) => of_state(state),
+        Ok(AgentAnswer::Other) => AgentSays::OtherFiles,
+        Ok(AgentAnswer::These(state)) => of_state(state),
         Err(_) => match serde_json::from_slice(body) {
             Ok(Unknown { files }) if files == "these" => AgentSays::Taking {
                 reason: "its agent is of a release that this one does not understand".to_owned(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use memcached_operator::secrets::rotation_check::{Answer, Digests, RotationQuestion, State};
+use memcached_operator::secrets::rotation_check::{AgentAnswer, Digests, RotationQuestion, State};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::TcpStream;
@@ -70,12 +70,12 @@ impl Program {
     }
 
     /// The answer to the question whether memcached serves this content.
-    async fn ask(&self, nonce: u8, content: &Content) -> Answer {
+    async fn ask(&self, nonce: u8, content: &Content) -> AgentAnswer {
         let path = RotationQuestion::new([nonce; 32], &digests(content)).path();
         serde_json::from_str(&self.get_limited(&path).await).unwrap()
     }
 
-    async fn answers(&self, content: &Content, is: impl Fn(&Answer) -> bool) -> Answer {
+    async fn answers(&self, content: &Content, is: impl Fn(&AgentAnswer) -> bool) -> AgentAnswer {
         let start = Instant::now();
         loop {
             let answer = self.ask(1, content).await;
@@ -93,8 +93,8 @@ fn digests(Content { crt, key, ca, passwords }: &Content) -> Digests {
     files.into_iter().map(|(key, content)| (key.to_owned(), hash::of_bytes(content))).collect()
 }
 
-fn taken(answer: &Answer) -> bool {
-    matches!(answer, Answer::These(State::Taken { .. }))
+fn taken(answer: &AgentAnswer) -> bool {
+    matches!(answer, AgentAnswer::These(State::Taken { .. }))
 }
 
 #[tokio::test]
@@ -105,10 +105,10 @@ async fn the_operator_is_told_how_far_its_content_is_and_nothing_of_any_other() 
     pod.start_memcached().await;
     let mut program = Program::start(&pod).await;
     program.answers(&first, taken).await;
-    assert_eq!(program.ask(2, &second).await, Answer::Other);
+    assert_eq!(program.ask(2, &second).await, AgentAnswer::Other);
     pod.write(&second);
     program.answers(&second, taken).await;
-    assert_eq!(program.ask(3, &first).await, Answer::Other);
+    assert_eq!(program.ask(3, &first).await, AgentAnswer::Other);
 
     let bad = Content {
         key: first.key.clone(),
@@ -117,8 +117,8 @@ async fn the_operator_is_told_how_far_its_content_is_and_nothing_of_any_other() 
     };
     pod.write(&bad);
     let refused =
-        program.answers(&bad, |answer| matches!(answer, Answer::These(State::Refused { .. }))).await;
-    let Answer::These(State::Refused { refusals }) = refused else { unreachable!() };
+        program.answers(&bad, |answer| matches!(answer, AgentAnswer::These(State::Refused { .. }))).await;
+    let AgentAnswer::These(State::Refused { refusals }) = refused else { unreachable!() };
     let said: Vec<String> = refusals.iter().map(ToString::to_string).collect();
     assert_eq!(
         said,
@@ -127,7 +127,7 @@ async fn the_operator_is_told_how_far_its_content_is_and_nothing_of_any_other() 
             "password-file: a line of it is not USER:PASSWORD; memcached refuses blank lines and comments too",
         ]
     );
-    assert_eq!(program.ask(4, &second).await, Answer::Other);
+    assert_eq!(program.ask(4, &second).await, AgentAnswer::Other);
 
     let (_, page) = program.get("/metrics").await;
     for series in
