@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::journal::Ring;
-use super::metrics::{Metrics, Page};
+use super::metrics::{Metrics, MetricsPage};
 use crate::kernel::object::{Scope, Watched};
 use crate::web::{self, Transport};
 
@@ -191,7 +191,7 @@ pub async fn show_journal(address: Loopback, ring: Ring) {
 
 /// The metrics as they are now, made a part at a time as the client takes them.
 pub(super) fn page_of(metrics: &Arc<Metrics>) -> Response {
-    match Page::new(Arc::clone(metrics)) {
+    match MetricsPage::new(Arc::clone(metrics)) {
         Ok(page) => {
             let parts = stream::iter(page.map(Ok::<_, Infallible>));
             ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], Body::from_stream(parts)).into_response()

@@ -217,7 +217,7 @@ impl Metrics {
     /// # Errors
     /// When the encoder refuses a metric, which would be a defect.
     pub fn render(&self) -> prometheus::Result<String> {
-        Ok(Page::new(self)?.collect())
+        Ok(MetricsPage::new(self)?.collect())
     }
 
     /// The metrics that are not of single resources.
@@ -262,13 +262,13 @@ const SLACK: usize = 4 * 1024;
 /// whole would take megabytes in a large world, at each scrape. Between two parts nothing is locked, and nothing is kept but a
 /// name.
 #[derive(Debug)]
-pub struct Page<M> {
+pub struct MetricsPage<M> {
     metrics: M,
     first: Option<String>,
     next: Option<Cursor>,
 }
 
-impl<M: Borrow<Metrics>> Page<M> {
+impl<M: Borrow<Metrics>> MetricsPage<M> {
     /// The metrics as they are now; those of single resources as they are when their part is made.
     ///
     /// # Errors
@@ -279,7 +279,7 @@ impl<M: Borrow<Metrics>> Page<M> {
     }
 }
 
-impl<M: Borrow<Metrics>> Iterator for Page<M> {
+impl<M: Borrow<Metrics>> Iterator for MetricsPage<M> {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {

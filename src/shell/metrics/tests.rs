@@ -223,7 +223,7 @@ fn a_page_of_a_thousand_resources_comes_in_parts_that_are_bounded_and_reads_as_i
     let instances: Vec<_> = metrics.instances().all().map(|(key, it)| (key.clone(), it.clone())).collect();
     let instances: Vec<_> =
         instances.into_iter().zip(0..).map(|((key, it), number)| (key, it, number % 3)).collect();
-    let parts: Vec<String> = Page::new(&metrics).unwrap().skip(1).collect();
+    let parts: Vec<String> = MetricsPage::new(&metrics).unwrap().skip(1).collect();
     assert!(parts.iter().all(|part| part.ends_with('\n')));
     let (last, full) = parts.split_last().unwrap();
     assert!(full.iter().all(|part| (PART..PART + SLACK).contains(&part.len())));
@@ -241,7 +241,7 @@ fn assert_same(found: &str, expected: &str) {
 #[test]
 fn resources_come_and_go_and_the_lead_is_lost_between_two_parts_of_a_page() {
     let metrics = with_instances(0..1_000);
-    let mut page = Page::new(&metrics).unwrap().skip(1);
+    let mut page = MetricsPage::new(&metrics).unwrap().skip(1);
     let first = page.next().unwrap();
     let last_line = first.lines().next_back().unwrap();
     for number in 0..1_000 {
