@@ -21,9 +21,9 @@ pub struct Stats {
     pub classes: BTreeMap<u16, Group>,
 }
 
-/// A part of memcached's statistics.
+/// A command of memcached that asks for a part of its statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
+pub enum StatsCommand {
     /// `stats`.
     General,
     /// `stats settings`.
@@ -34,8 +34,8 @@ pub enum Page {
     Items,
 }
 
-impl Page {
-    /// What asks for it.
+impl StatsCommand {
+    /// What is sent.
     #[must_use]
     pub const fn request(self) -> &'static [u8] {
         match self {
@@ -47,7 +47,7 @@ impl Page {
     }
 }
 
-/// Whether the page goes on.
+/// Whether the answer goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// More lines come.
@@ -74,11 +74,11 @@ pub enum Refusal {
 const QUOTED: usize = 80;
 
 impl Stats {
-    /// Takes in one line of a page, without its end.
+    /// Takes in one line of the answer, without its end.
     ///
     /// # Errors
-    /// When the line is not a line of a page.
-    pub fn take(&mut self, page: Page, line: &str) -> Result<Taken, Refusal> {
+    /// When the line is not one of statistics.
+    pub fn take(&mut self, command: StatsCommand, line: &str) -> Result<Taken, Refusal> {
         match line {
             "END" => return Ok(Taken::All),
             UNAUTHENTICATED => return Err(Refusal::Unauthenticated),
@@ -88,10 +88,10 @@ impl Stats {
         let Some((name, value)) = stat else {
             return Err(Refusal::Other(line.chars().take(QUOTED).collect()));
         };
-        let (group, name) = match page {
-            Page::General => (&mut self.server, name),
-            Page::Settings => (&mut self.settings, name),
-            Page::Slabs | Page::Items => match in_class(name) {
+        let (group, name) = match command {
+            StatsCommand::General => (&mut self.server, name),
+            StatsCommand::Settings => (&mut self.settings, name),
+            StatsCommand::Slabs | StatsCommand::Items => match in_class(name) {
                 Some((class, name)) => (self.classes.entry(class).or_default(), name),
                 None => (&mut self.server, name),
             },
@@ -180,16 +180,16 @@ mod tests {
     #[test]
     fn each_page_goes_to_its_own_group_and_slabs_and_items_share_theirs() {
         let mut stats = Stats::default();
-        for (page, line) in [
-            (Page::General, "STAT version 1.6.18"),
-            (Page::Settings, "STAT inter 127.0.0.1 and more"),
-            (Page::Settings, "STAT stat_key_prefix "),
-            (Page::Slabs, "STAT 1:chunk_size 96"),
-            (Page::Slabs, "STAT total_malloced 1048576"),
-            (Page::Items, "STAT items:1:number 3"),
-            (Page::Items, "STAT items:12:number 4"),
+        for (command, line) in [
+            (StatsCommand::General, "STAT version 1.6.18"),
+            (StatsCommand::Settings, "STAT inter 127.0.0.1 and more"),
+            (StatsCommand::Settings, "STAT stat_key_prefix "),
+            (StatsCommand::Slabs, "STAT 1:chunk_size 96"),
+            (StatsCommand::Slabs, "STAT total_malloced 1048576"),
+            (StatsCommand::Items, "STAT items:1:number 3"),
+            (StatsCommand::Items, "STAT items:12:number 4"),
         ] {
-            assert_eq!(stats.take(page, line), Ok(Taken::More), "{line}");
+            assert_eq!(stats.take(command, line), Ok(Taken::More), "{line}");
         }
         let expected = Stats {
             server: group([("total_malloced", "1048576"), ("version", "1.6.18")]),
@@ -198,7 +198,7 @@ mod tests {
                 .into(),
         };
         assert_eq!(stats, expected);
-        assert_eq!(stats.take(Page::Items, "END"), Ok(Taken::All));
+        assert_eq!(stats.take(StatsCommand::Items, "END"), Ok(Taken::All));
     }
 
     #[rstest]
@@ -206,12 +206,13 @@ mod tests {
     #[case("ERROR", Refusal::Other("ERROR".to_owned()))]
     #[case("", Refusal::Other(String::new()))]
     fn what_is_no_statistic_is_refused(#[case] line: &str, #[case] refusal: Refusal) {
-        assert_eq!(Stats::default().take(Page::General, line), Err(refusal));
+        assert_eq!(Stats::default().take(StatsCommand::General, line), Err(refusal));
     }
 
     #[test]
     fn of_a_strange_answer_only_the_beginning_is_quoted() {
-        let Err(Refusal::Other(quoted)) = Stats::default().take(Page::General, &"ä".repeat(1000)) else {
+        let Err(Refusal::Other(quoted)) = Stats::default().take(StatsCommand::General, &"ä".repeat(1000))
+        else {
             panic!("taken");
         };
         assert_eq!(quoted, "ä".repeat(QUOTED));

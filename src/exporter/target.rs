@@ -14,7 +14,7 @@ use tokio::io::{
 };
 use tokio::net::TcpStream;
 
-use super::protocol::{Credentials, NoCredentials, Page, Refusal, Stats, Taken, accepted};
+use super::protocol::{Credentials, NoCredentials, Refusal, Stats, StatsCommand, Taken, accepted};
 use super::tls::{Tls, TlsError};
 
 /// The most bytes that all answers of a scrape may have: many times the largest answers (63 slab classes of some 50 lines), so
@@ -149,15 +149,15 @@ impl Target {
     async fn converse<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> Result<Stats, ScrapeError> {
         let mut talk = Talk { stream: BufReader::new(stream), left: LARGEST };
         let mut stats = Stats::default();
-        match talk.page(Page::General, &mut stats).await {
+        match talk.ask(StatsCommand::General, &mut stats).await {
             Err(ScrapeError::Refused(Refusal::Unauthenticated)) => {
                 self.authenticate(&mut talk).await?;
-                talk.page(Page::General, &mut stats).await?;
+                talk.ask(StatsCommand::General, &mut stats).await?;
             }
             other => other?,
         }
-        for page in [Page::Settings, Page::Slabs, Page::Items] {
-            talk.page(page, &mut stats).await?;
+        for command in [StatsCommand::Settings, StatsCommand::Slabs, StatsCommand::Items] {
+            talk.ask(command, &mut stats).await?;
         }
         // Says goodbye. The statistics are complete, whatever comes of it.
         let _ = talk.stream.shutdown().await;
@@ -192,7 +192,7 @@ impl Target {
 pub async fn general<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<Stats, ScrapeError> {
     let mut talk = Talk { stream: BufReader::new(stream), left: LARGEST };
     let mut stats = Stats::default();
-    talk.page(Page::General, &mut stats).await?;
+    talk.ask(StatsCommand::General, &mut stats).await?;
     Ok(stats)
 }
 
@@ -225,9 +225,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Talk<S> {
         Err(ScrapeError::Broken(std::io::ErrorKind::UnexpectedEof.into()))
     }
 
-    async fn page(&mut self, page: Page, stats: &mut Stats) -> Result<(), ScrapeError> {
-        self.say(page.request()).await?;
-        while stats.take(page, &self.line().await?).map_err(ScrapeError::Refused)? == Taken::More {}
+    async fn ask(&mut self, command: StatsCommand, stats: &mut Stats) -> Result<(), ScrapeError> {
+        self.say(command.request()).await?;
+        while stats.take(command, &self.line().await?).map_err(ScrapeError::Refused)? == Taken::More {}
         Ok(())
     }
 }
