@@ -66,7 +66,7 @@ fn action_after(error: &watcher::Error, failures: u32) -> WatchAction {
 }
 
 /// The health of one watch, kept across restarts.
-pub(super) struct Health {
+pub(super) struct WatchHealth {
     pub(super) kind: Watched,
     pub(super) scope: Scope,
     pub(super) liveness: WatchLiveness,
@@ -126,7 +126,7 @@ impl Logged {
     }
 }
 
-impl Health {
+impl WatchHealth {
     pub(super) fn new(
         kind: Watched,
         scope: Scope,

@@ -35,7 +35,7 @@ pub use self::health::SILENCE;
 pub use self::sink::WatchSink;
 
 use self::events::{child, gone, pod, resource, secret};
-use self::health::{Health, ResourceListState, WatchAction};
+use self::health::{ResourceListState, WatchAction, WatchHealth};
 use self::objects::objects;
 use self::page::Item;
 use super::kinds;
@@ -55,7 +55,7 @@ pub fn spawn(client: &Client, sink: &WatchSink, scopes: &[Scope]) -> JoinSet<()>
     for scope in scopes {
         let resources = watch::Sender::new(ResourceListState::Awaited);
         for kind in Watched::ALL {
-            let health = Health::new(kind, scope.clone(), sink.clone(), resources.clone());
+            let health = WatchHealth::new(kind, scope.clone(), sink.clone(), resources.clone());
             let client = monitored(client, &health.liveness);
             spawn_one(&mut tasks, client, health);
         }
@@ -63,7 +63,7 @@ pub fn spawn(client: &Client, sink: &WatchSink, scopes: &[Scope]) -> JoinSet<()>
     tasks
 }
 
-fn spawn_one(tasks: &mut JoinSet<()>, client: Client, health: Health) {
+fn spawn_one(tasks: &mut JoinSet<()>, client: Client, health: WatchHealth) {
     let kind = health.kind;
     match kind {
         Watched::Memcached => tasks.spawn(supervise(dynamic(client, &health), resource, health)),
@@ -83,7 +83,7 @@ fn spawn_one(tasks: &mut JoinSet<()>, client: Client, health: Health) {
 }
 
 /// Dynamic objects, so that an object of any shape can be read and none stalls the watch of its kind.
-fn dynamic(client: Client, health: &Health) -> Api<DynamicObject> {
+fn dynamic(client: Client, health: &WatchHealth) -> Api<DynamicObject> {
     let kind = kinds::api_resource(health.kind);
     match &health.scope {
         Scope::All => Api::all_with(client, &kind),
@@ -111,7 +111,7 @@ pub fn label_selector(kind: Watched) -> Option<String> {
 }
 
 /// Runs one watch after another until the receiver of the events is gone.
-async fn supervise<K>(api: Api<K>, prune: impl Fn(&K) -> Option<Event>, mut health: Health)
+async fn supervise<K>(api: Api<K>, prune: impl Fn(&K) -> Option<Event>, mut health: WatchHealth)
 where
     K: Resource + Item + Clone + Debug + Send + 'static,
 {
@@ -130,7 +130,7 @@ where
 async fn follow<K>(
     api: &Api<K>,
     prune: &impl Fn(&K) -> Option<Event>,
-    health: &mut Health,
+    health: &mut WatchHealth,
 ) -> Option<&'static str>
 where
     K: Resource + Item + Clone + Debug + Send + 'static,
@@ -191,7 +191,11 @@ where
 
 /// Tells the kernel what it has to know of a failure, waits, and says how to go on; `None` when the receiver of the events is
 /// gone.
-async fn after_failure(error: &watcher::Error, left: Departure, health: &mut Health) -> Option<WatchAction> {
+async fn after_failure(
+    error: &watcher::Error,
+    left: Departure,
+    health: &mut WatchHealth,
+) -> Option<WatchAction> {
     let mut action = health.failed(error);
     let news = health.events_of_failure(error, left);
     if news.is_some() {
@@ -240,7 +244,7 @@ impl Pending {
         &mut self,
         event: watcher::Event<K>,
         prune: &impl Fn(&K) -> Option<Event>,
-        health: &mut Health,
+        health: &mut WatchHealth,
     ) -> Vec<Event> {
         let kind = health.kind;
         let (start, event) = match event {
