@@ -10,7 +10,9 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::authorities::Authorities;
-use super::decide::{Certificates, Part, Passwords, Shown, Sight, Step, Told, after_failure, decide};
+use super::decide::{
+    Certificates, MemcachedTold, Part, Passwords, Shown, Sight, Step, after_failure, decide,
+};
 use super::files::{Contents, LONGEST, Paths, Stamp};
 use super::published::{AgentStatus, Published};
 use super::{handshake, memcached, process};
@@ -238,8 +240,8 @@ fn sight<'a>(
     now: Timestamp,
 ) -> Sight<'a> {
     let told = |told: &Option<Digests>, part| match told.as_ref() == Some(&read.of(part)) {
-        true => Told::Yes,
-        false => Told::No,
+        true => MemcachedTold::Yes,
+        false => MemcachedTold::No,
     };
     let certificates = read.pair.as_ref().zip(shown).map(|(files, shown)| Certificates {
         files,

@@ -29,7 +29,7 @@ pub struct Certificates<'a> {
     /// What the files hold.
     pub files: &'a Result<Pair, Refused>,
     /// Whether memcached was told to read them.
-    pub told: Told,
+    pub told: MemcachedTold,
     /// Whether this agent last made memcached read other authorities than those in the files. A handshake shows only names, and a
     /// new authority may have the name of the old one.
     pub told_others: bool,
@@ -48,14 +48,14 @@ pub struct Passwords<'a> {
     /// What is wrong with the file; nothing where it is good.
     pub refusals: &'a [Refusal],
     /// Whether memcached was told to read it.
-    pub told: Told,
+    pub told: MemcachedTold,
     /// Whether each entry could log in, after memcached was told; `None` where nobody has tried.
     pub login: Option<&'a Result<(), String>>,
 }
 
 /// Whether memcached was told to read the files as they are now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum MemcachedTold {
     /// Memcached was told of these files.
     Yes,
     /// Memcached was not told yet, or was told of other files.
@@ -182,10 +182,10 @@ fn of_passwords(passwords: Passwords<'_>) -> PartState {
     let Passwords { refusals, told, login } = passwords;
     match (refusals, told, login) {
         ([_, ..], _, _) => PartState::Refused(refusals.to_vec()),
-        ([], Told::No, _) => PartState::Tell,
-        ([], Told::Yes, None) => PartState::LogIn,
-        ([], Told::Yes, Some(Ok(()))) => PartState::Taken(Vec::new()),
-        ([], Told::Yes, Some(Err(reason))) => PartState::Failed(reason.clone()),
+        ([], MemcachedTold::No, _) => PartState::Tell,
+        ([], MemcachedTold::Yes, None) => PartState::LogIn,
+        ([], MemcachedTold::Yes, Some(Ok(()))) => PartState::Taken(Vec::new()),
+        ([], MemcachedTold::Yes, Some(Err(reason))) => PartState::Failed(reason.clone()),
     }
 }
 
@@ -201,8 +201,8 @@ fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState 
     // Where the file holds no chain, OpenSSL may make one of the authorities that it knows.
     let is_served = shown.as_ref().is_ok_and(|shown| shown.chain.starts_with(&pair.chain));
     match (told, is_served) {
-        (Told::Yes, true) => return PartState::Taken(until_restart),
-        (Told::No, true) => return PartState::Tell,
+        (MemcachedTold::Yes, true) => return PartState::Taken(until_restart),
+        (MemcachedTold::No, true) => return PartState::Tell,
         (_, false) => {}
     }
     if let Some(words) = not_valid(now, &pair.leaf) {
@@ -211,11 +211,11 @@ fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState 
     let against = served.and_then(|served| against(&pair.leaf, served));
     match (against, told, shown) {
         (Some(state), _, _) => state,
-        (None, Told::No, _) => PartState::Tell,
-        (None, Told::Yes, Ok(_)) => {
+        (None, MemcachedTold::No, _) => PartState::Tell,
+        (None, MemcachedTold::Yes, Ok(_)) => {
             PartState::Failed("memcached shows another certificate than that in tls.crt".to_owned())
         }
-        (None, Told::Yes, Err(reason)) => PartState::Failed(reason.clone()),
+        (None, MemcachedTold::Yes, Err(reason)) => PartState::Failed(reason.clone()),
     }
 }
 

@@ -7,7 +7,7 @@ use rcgen::{
 };
 use rstest::rstest;
 
-use super::Told::{No, Yes};
+use super::MemcachedTold::{No, Yes};
 use super::*;
 
 const PRESENT: &str = "2026-01-01T00:00:00Z";
@@ -38,14 +38,14 @@ fn nothing() -> Result<Shown, String> {
 }
 
 /// What is decided on certificates alone.
-fn decided(files: &Result<Pair, Refused>, told: Told, shown: &Result<Shown, String>) -> Step {
+fn decided(files: &Result<Pair, Refused>, told: MemcachedTold, shown: &Result<Shown, String>) -> Step {
     decided_after(files, told, shown, leaf(shown).as_ref())
 }
 
 /// The same where a handshake showed this certificate last.
 fn decided_after(
     files: &Result<Pair, Refused>,
-    told: Told,
+    told: MemcachedTold,
     shown: &Result<Shown, String>,
     served: Option<&Leaf>,
 ) -> Step {
@@ -249,9 +249,9 @@ fn no_signal_is_sent_beside_a_pair_that_nobody_knows_whether_it_is_good() {
 }
 
 /// What is decided on both parts: refusals of the passwords, whether memcached was told of them, what a login said.
-type OfPasswords<'a> = (&'a [Refusal], Told, Option<&'a Result<(), String>>);
+type OfPasswords<'a> = (&'a [Refusal], MemcachedTold, Option<&'a Result<(), String>>);
 /// The pair in the files, whether memcached was told of it, the pair that it shows, the passwords, and what is decided.
-type Row<'a> = (&'a Result<Pair, Refused>, Told, &'a Pair, OfPasswords<'a>, Step);
+type Row<'a> = (&'a Result<Pair, Refused>, MemcachedTold, &'a Pair, OfPasswords<'a>, Step);
 
 #[test]
 fn passwords_come_first_and_no_signal_is_sent_beside_a_bad_pair() {
