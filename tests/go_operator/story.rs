@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use memcached_operator::cli::plan::forecast::{Forecast, ResourcePlan, Told};
+use memcached_operator::cli::plan::forecast::{Forecast, OperatorSettings, ResourcePlan};
 use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
@@ -64,7 +64,7 @@ pub(crate) fn foretold([before, after]: [&str; 2]) -> ResourcePlan {
     let mut story = Story::new(objects(before), objects(after));
     let mut forecast = Forecast::new(
         Timestamp::UNIX_EPOCH,
-        Told { adoption: Adoption::Off, images: Settings::default().images, operator_pods: None },
+        OperatorSettings { adoption: Adoption::Off, images: Settings::default().images, operator_pods: None },
     );
     for kind in Watched::ALL {
         forecast.learn(Event::Listing(kind, Scope::All));

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use kube::Client;
 
-use self::forecast::{Forecast, ResourcePlan, Told, When};
+use self::forecast::{Forecast, OperatorSettings, ResourcePlan, When};
 use self::wanted::{Wanted, wanted};
 use super::default_images::Images;
 use super::exit_codes::{CHANGES, PROBLEMS};
@@ -150,12 +150,12 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Whole> {
         Unnamed::OfContext | Unnamed::All => &namespaces[..],
     };
     let what = survey::What { namespaces, selector: selector.as_deref(), wanted: &wanted };
-    let told = Told {
+    let settings = OperatorSettings {
         adoption: (*adopt_templates).into(),
         images: images.clone().into(),
         operator_pods: own_pods.clone().into(),
     };
-    forecast(&client, what, told).await
+    forecast(&client, what, settings).await
 }
 
 /// What this build would do to the resources of these namespaces, of all without one; templates of others stay.
@@ -164,18 +164,21 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Whole> {
 /// When the cluster cannot be read.
 pub(super) async fn of_cluster(client: &Client, namespaces: &[String]) -> Result<Vec<ResourcePlan>> {
     let what = survey::What { namespaces, selector: None, wanted: &Wanted::default() };
-    let told =
-        Told { adoption: AdoptTemplates::Off.into(), images: DefaultImages::default(), operator_pods: None };
-    let whole = forecast(client, what, told).await?;
+    let settings = OperatorSettings {
+        adoption: AdoptTemplates::Off.into(),
+        images: DefaultImages::default(),
+        operator_pods: None,
+    };
+    let whole = forecast(client, what, settings).await?;
     whole.complain();
     Ok(whole.resources)
 }
 
-async fn forecast(client: &Client, what: survey::What<'_>, told: Told) -> Result<Whole> {
+async fn forecast(client: &Client, what: survey::What<'_>, settings: OperatorSettings) -> Result<Whole> {
     let events = survey::survey(client, what).await?;
     let unread = events.iter().filter_map(refusal).collect();
-    let operator_pods = told.operator_pods.or_else(|| forecast::operator_pods(&events));
-    let mut forecast = Forecast::new(Clock::start().now(), Told { operator_pods, ..told });
+    let operator_pods = settings.operator_pods.or_else(|| forecast::operator_pods(&events));
+    let mut forecast = Forecast::new(Clock::start().now(), OperatorSettings { operator_pods, ..settings });
     events.into_iter().for_each(|event| forecast.learn(event));
     forecast.learn(Event::Leading(true));
     while let Some((id, resource, request)) = forecast.next_read() {
@@ -261,7 +264,7 @@ mod tests {
         let wanted = Wanted { resources: vec![cache], findings: Vec::new() };
         let what = survey::What { namespaces: &[], selector: None, wanted: &wanted };
         let (adoption, images) = (AdoptTemplates::Off.into(), DefaultImages::default());
-        forecast(client, what, Told { adoption, images, operator_pods: None }).await
+        forecast(client, what, OperatorSettings { adoption, images, operator_pods: None }).await
     }
 
     fn is_object(path: &str) -> bool {

@@ -133,7 +133,7 @@ pub struct Field {
 
 /// What the operator is told, and the forecast has to know.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct OperatorSettings {
     /// What becomes of templates of older revisions.
     pub adoption: Adoption,
     /// The images of new templates.
@@ -182,7 +182,10 @@ pub struct Forecast {
 impl Forecast {
     /// A forecast that knows nothing yet. Rollouts that would wait for each other are all shown.
     #[must_use]
-    pub fn new(now: Timestamp, Told { adoption, images, operator_pods }: Told) -> Self {
+    pub fn new(
+        now: Timestamp,
+        OperatorSettings { adoption, images, operator_pods }: OperatorSettings,
+    ) -> Self {
         let settings = Settings {
             max_in_flight: usize::MAX,
             rollout_budget: BudgetSettings { limit: usize::MAX, adoption },

@@ -49,8 +49,8 @@ fn forecast_with(fixture: ForecastFixture, spec: &Value, children: &[SeenChild])
     let child = |child: &SeenChild| Event::Child(Box::new(child.clone()));
     let known: Vec<_> = children.iter().map(child).chain([resource(name, spec)]).collect();
     let operator_pods = told.or_else(|| operator_pods(&known));
-    let told = Told { adoption: Adoption::Off, images, operator_pods };
-    let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, told);
+    let settings = OperatorSettings { adoption: Adoption::Off, images, operator_pods };
+    let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, settings);
     for kind in Watched::ALL {
         if let Some((missing, why)) = unavailable.clone().filter(|(it, _)| Watched::Child(*it) == kind) {
             forecast.learn(Event::Unavailable { kind: missing, scope: Scope::All, why });
