@@ -300,7 +300,7 @@ fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Va
     let requests = autoscaling::Requests { memcached: resources.as_ref(), beside: beside.as_ref() };
     let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests, workload);
     let tell_figures = monitoring.is_some() || security::asks_for_agent(security_spec.as_ref());
-    let pods = rollout::Pods { workload, tell_figures };
+    let prerequisites = rollout::WarmthPrerequisites { workload, tell_figures };
     let mut valid = Validated {
         replicas,
         workload,
@@ -314,7 +314,7 @@ fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Va
         autoscaling,
         service_annotations: service::validate(findings, service.as_ref()),
         pod: pod::validate(findings, pod.as_deref()),
-        rollout: rollout::validate(findings, rollout.as_ref(), &pods),
+        rollout: rollout::validate(findings, rollout.as_ref(), &prerequisites),
         tolerated: Vec::new(),
     };
     valid.tolerated = std::mem::take(&mut findings.tolerated);

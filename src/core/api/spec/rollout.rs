@@ -75,7 +75,7 @@ pub struct Warmth {
 }
 
 /// What decides whether a pod's warmth can be known.
-pub(super) struct Pods {
+pub(super) struct WarmthPrerequisites {
     pub(super) workload: Workload,
     /// Whether a container beside memcached tells its figures.
     pub(super) tell_figures: bool,
@@ -102,15 +102,19 @@ pub(super) fn warmth_rules() -> [ValidationRule; 2] {
 }
 
 /// The settings of rollouts.
-pub(super) fn validate(findings: &mut Findings, raw: Option<&RolloutSpec>, pods: &Pods) -> Rollout {
+pub(super) fn validate(
+    findings: &mut Findings,
+    raw: Option<&RolloutSpec>,
+    prerequisites: &WarmthPrerequisites,
+) -> Rollout {
     let RolloutSpec { min_ready_seconds, warmth } = raw.cloned().unwrap_or_default();
     let min_ready_seconds =
         findings.number("spec.rollout.minReadySeconds", min_ready_seconds, MIN_READY_SECONDS);
     let warmth = warmth.map(|WarmthSpec { percent, timeout_seconds }| {
         let path = "spec.rollout.warmth";
-        let is_stateful = pods.workload == Workload::StatefulSet;
+        let is_stateful = prerequisites.workload == Workload::StatefulSet;
         findings.check(is_stateful, path, || NEEDS_STATEFUL_SET.to_owned());
-        findings.check(pods.tell_figures, path, || NEEDS_FIGURES.to_owned());
+        findings.check(prerequisites.tell_figures, path, || NEEDS_FIGURES.to_owned());
         Warmth {
             percent: findings.number("spec.rollout.warmth.percent", percent, PERCENT),
             timeout_seconds: findings.number(
