@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::findings::{self, Findings, Number};
 use super::keyed_list::{self, Key};
-use super::replicas::Pods;
+use super::replicas::PodCount;
 use crate::api::schema;
 
 /// Values of `antiAffinityPreset`.
@@ -220,11 +220,11 @@ fn budget_rules() -> Vec<ValidationRule> {
     ]
 }
 
-/// CEL for `spec`: a disruption budget lets one pod go; [`Pods`] says how many pods there are.
+/// CEL for `spec`: a disruption budget lets one pod go; [`PodCount`] says how many pods there are.
 pub(super) fn min_available_rule() -> ValidationRule {
     let budget = "self.?highAvailability.?podDisruptionBudget";
     let min = "self.highAvailability.podDisruptionBudget.minAvailable";
-    let Pods { field, count } = Pods::for_cel();
+    let PodCount { field, count } = PodCount::for_cel();
     ValidationRule {
         // A percentage is rounded up, as Kubernetes does.
         rule: format!(
@@ -258,7 +258,7 @@ fn grace_rule() -> ValidationRule {
 pub(super) fn validate(
     findings: &mut Findings,
     raw: Option<&HighAvailabilitySpec>,
-    pods: Pods<&str, i32>,
+    pods: PodCount<&str, i32>,
 ) -> HighAvailability {
     let Some(raw) = raw else { return HighAvailability::default() };
     let HighAvailabilitySpec {
@@ -303,7 +303,7 @@ fn validate_spread(
 fn validate_budget(
     findings: &mut Findings,
     raw: &PodDisruptionBudgetSpec,
-    pods: Pods<&str, i32>,
+    pods: PodCount<&str, i32>,
 ) -> Option<DisruptionLimit> {
     let PodDisruptionBudgetSpec { enabled, min_available, max_unavailable } = raw;
     if findings.passes_over(*enabled) {
@@ -318,7 +318,7 @@ fn validate_budget(
     }
     findings.check(min.is_none() || max.is_none(), path, || BUDGET_OF_BOTH.to_owned());
     findings.check(min.is_some() || max.is_some(), path, || BUDGET_OF_NEITHER.to_owned());
-    let Pods { field, count } = pods;
+    let PodCount { field, count } = pods;
     let blocks = if count <= 1 { NO_BUDGET } else { BLOCKS };
     if let Some(min) = min {
         let meaning = if count > 1 && pods.may_be_one() { ONE_GOES } else { blocks };

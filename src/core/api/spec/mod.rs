@@ -63,7 +63,7 @@ pub use self::monitoring::{Monitoring, MonitoringSpec, ServiceMonitor, ServiceMo
 pub use self::names::NAME;
 pub(super) use self::names::resource_rule as name_rule;
 pub use self::pod::{PodSettings, PodSettingsSpec};
-use self::replicas::Pods;
+use self::replicas::PodCount;
 pub use self::replicas::REPLICAS;
 pub use self::resources::{Amount, Amounts, MEMORY_OVERHEAD_MB, Resources};
 pub use self::rollout::{Rollout, RolloutSpec, Warmth, WarmthSpec};
@@ -286,7 +286,7 @@ fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Va
         rollout,
     } = spec;
     names::validate_resource(findings, name);
-    let pods = Pods::new(*replicas, autoscaling.as_deref());
+    let pods = PodCount::new(*replicas, autoscaling.as_deref());
     let replicas = replicas::validate(findings, *replicas);
     let workload = workload::validate(findings, name, workload.as_deref());
     let image = image::validate(findings, "spec.image", image.as_deref()).unwrap_or(DEFAULT_IMAGE).to_owned();

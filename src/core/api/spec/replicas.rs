@@ -27,13 +27,13 @@ pub(super) fn validate(findings: &mut Findings, raw: Option<i32>) -> i32 {
 /// The fewest pods there can be count. But no budget is made for a single pod; where autoscaling may add pods to it, the
 /// budget counts once there are more, and so the most pods count.
 #[derive(Clone, Copy)]
-pub(super) struct Pods<Field, Count> {
+pub(super) struct PodCount<Field, Count> {
     /// The field that holds the number.
     pub(super) field: Field,
     pub(super) count: Count,
 }
 
-impl Pods<&'static str, i32> {
+impl PodCount<&'static str, i32> {
     pub(super) fn new(replicas: Option<i32>, autoscaling: Option<&AutoscalingSpec>) -> Self {
         match autoscaling.filter(|scaling| scaling.enabled == Some(true)) {
             None => Self { field: "replicas", count: replicas.unwrap_or(REPLICAS.default) },
@@ -45,14 +45,14 @@ impl Pods<&'static str, i32> {
     }
 }
 
-impl Pods<&str, i32> {
+impl PodCount<&str, i32> {
     /// Whether an autoscaler may go down to one pod.
     pub(super) fn may_be_one(&self) -> bool {
         self.field == MOST
     }
 }
 
-impl Pods<String, String> {
+impl PodCount<String, String> {
     /// The numbers of pods in CEL, for a rule of `spec`.
     pub(super) fn for_cel() -> Self {
         let scaled = "self.?autoscaling.?enabled.orValue(false)";
