@@ -3,7 +3,7 @@
 use super::table::{Cell, table};
 use super::words::{NOTHING, age, of_health};
 use crate::cli::mcd::view::answer::Answer;
-use crate::cli::mcd::view::list::{ListView, Pods, Row};
+use crate::cli::mcd::view::list::{ListView, Row, WantedPods};
 
 /// The table, or a sentence where there is no cache.
 #[must_use]
@@ -17,8 +17,8 @@ pub fn screen(view: &ListView) -> String {
         .map(|row| {
             let Row { health, namespace, name, ready, wanted, created, template_revision, why } = row;
             let wanted = match wanted {
-                Answer::Known(Pods::Fixed(replicas)) => replicas.to_string(),
-                Answer::Known(Pods::Autoscaled(bounds)) => format!("{}-{}", bounds.min, bounds.max),
+                Answer::Known(WantedPods::Fixed(replicas)) => replicas.to_string(),
+                Answer::Known(WantedPods::Autoscaled(bounds)) => format!("{}-{}", bounds.min, bounds.max),
                 Answer::Unknown { .. } => "?".to_owned(),
             };
             let revision = template_revision.map_or_else(|| NOTHING.to_owned(), |it| it.to_string());

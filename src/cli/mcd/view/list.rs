@@ -34,7 +34,7 @@ pub struct Row {
     /// Pods that are ready.
     pub ready: i32,
     /// Pods that are wanted: their number, or the bounds of an autoscaler; unknown where the spec breaks a rule.
-    pub wanted: Answer<Pods>,
+    pub wanted: Answer<WantedPods>,
     /// When the resource was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Timestamp>,
@@ -49,7 +49,7 @@ pub struct Row {
 /// How many pods are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Pods {
+pub enum WantedPods {
     /// So many.
     Fixed(i32),
     /// As many as an autoscaler decides.
@@ -81,7 +81,7 @@ fn row(resource: &DynamicObject) -> Row {
         name: meta.name.clone().unwrap_or_default(),
         ready: status.ready_replicas,
         wanted: Wanted::from_resource(resource)
-            .map(|it| it.autoscaling.map_or(Pods::Fixed(it.replicas), Pods::Autoscaled)),
+            .map(|it| it.autoscaling.map_or(WantedPods::Fixed(it.replicas), WantedPods::Autoscaled)),
         created: meta.creation_timestamp.as_ref().map(|time| time.0),
         template_revision: status.template_revision,
         why: waits.into_iter().next().map(|WaitReason { condition: _, reason, since: _, message }| {
