@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::findings::{self, Findings, Number};
-use super::keyed_list::{self, Key};
+use super::keyed_list::{self, MergeKey};
 use super::replicas::PodCount;
 use crate::api::schema;
 
@@ -40,8 +40,8 @@ const BLOCKS: &str = "the PodDisruptionBudget has it as it is, and the drain of 
 
 /// By these the API server tells `topologySpreadConstraints` apart. The lengths are those of a label's key, prefix and
 /// slash included, and more than Kubernetes' words have.
-const SPREAD_KEYS: [Key; 2] =
-    [Key { field: "topologyKey", length: 317 }, Key { field: "whenUnsatisfiable", length: 63 }];
+const SPREAD_KEYS: [MergeKey; 2] =
+    [MergeKey { field: "topologyKey", length: 317 }, MergeKey { field: "whenUnsatisfiable", length: 63 }];
 /// The message where two constraints have the same keys: the API server takes them for one.
 const SPREAD_DIFFERS: &str =
     "topologySpreadConstraints must not have two items with the same topologyKey and whenUnsatisfiable";
@@ -292,7 +292,7 @@ fn validate_spread(
     let path = "spec.highAvailability.topologySpreadConstraints";
     let keys: Vec<_> = raw.iter().map(|it| [&it.topology_key, &it.when_unsatisfiable]).collect();
     for (at, keys) in keys.iter().enumerate() {
-        for (Key { field, length }, text) in SPREAD_KEYS.iter().zip(keys) {
+        for (MergeKey { field, length }, text) in SPREAD_KEYS.iter().zip(keys) {
             findings.length(format!("{path}[{at}].{field}"), text, *length);
         }
     }

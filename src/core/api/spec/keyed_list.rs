@@ -16,7 +16,7 @@ use crate::api::schema;
 const ITEMS: usize = 64;
 
 /// A text by which the items of a list are told apart.
-pub(super) struct Key {
+pub(super) struct MergeKey {
     /// The field of the item.
     pub(super) field: &'static str,
     /// Characters at most; CEL's cost budget needs a bound.
@@ -24,10 +24,10 @@ pub(super) struct Key {
 }
 
 /// Schema of such a list, of items of one of Kubernetes' own types.
-pub(super) fn schema(list: &mut Schema, keys: &[Key]) {
+pub(super) fn schema(list: &mut Schema, keys: &[MergeKey]) {
     schema::embedded(list);
     list.insert("maxItems".to_owned(), json!(ITEMS));
-    for Key { field, length } in keys {
+    for MergeKey { field, length } in keys {
         if let Some(Value::Object(text)) = list.pointer_mut(&format!("/items/properties/{field}")) {
             text.insert("maxLength".to_owned(), json!(length));
         }
@@ -35,8 +35,9 @@ pub(super) fn schema(list: &mut Schema, keys: &[Key]) {
 }
 
 /// CEL: no two items have the same keys.
-pub(super) fn rule(keys: &[Key], message: &str) -> ValidationRule {
-    let same = keys.iter().map(|Key { field, .. }| format!("a.{field} == b.{field}")).collect::<Vec<_>>();
+pub(super) fn rule(keys: &[MergeKey], message: &str) -> ValidationRule {
+    let same =
+        keys.iter().map(|MergeKey { field, .. }| format!("a.{field} == b.{field}")).collect::<Vec<_>>();
     ValidationRule {
         rule: format!("self.all(a, self.exists_one(b, {}))", same.join(" && ")),
         message: Some(message.to_owned()),

@@ -7,14 +7,14 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::findings::Findings;
-use super::keyed_list::{self, Key};
+use super::keyed_list::{self, MergeKey};
 use super::{labels, names};
 use crate::api::schema;
 
 /// Values of `pod.imagePullPolicy`.
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 /// By these the API server tells `pod.imagePullSecrets` apart.
-const PULL_SECRET_KEYS: [Key; 1] = [Key { field: "name", length: names::OBJECT_NAME_LENGTH }];
+const PULL_SECRET_KEYS: [MergeKey; 1] = [MergeKey { field: "name", length: names::OBJECT_NAME_LENGTH }];
 /// The message where two references have the same name: the API server takes them for one.
 const PULL_SECRETS_DIFFER: &str = "imagePullSecrets must not have two items with the same name";
 
