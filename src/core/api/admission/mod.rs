@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use self::schema::{Judgement, UNKNOWN_FIELD};
+use self::schema::{SchemaViolations, UNKNOWN_FIELD};
 use super::spec::{Judged, MemcachedSpec, Violation, validate_with, violations_of_metadata};
 use super::{GROUP, KIND, VERSIONS, crd};
 
@@ -88,7 +88,7 @@ fn rules(object: &Value, of_schema: &[Violation]) -> Vec<Violation> {
     broken.into_iter().filter(|rule| of_schema.iter().all(|it| it.path != rule.path)).collect()
 }
 
-fn judge(object: &Value, name: &str) -> Judgement {
+fn judge(object: &Value, name: &str) -> SchemaViolations {
     let schema = RESOURCE.properties.as_ref().and_then(|properties| properties.get(name));
     schema.map(|schema| schema::judge(part(object, name), schema, name)).unwrap_or_default()
 }

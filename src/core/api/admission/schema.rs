@@ -19,14 +19,14 @@ pub(super) const UNKNOWN_FIELD: &str = "unknown field";
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub struct SchemaViolations {
     /// Fields that do not exist: the API server drops them, and tells a strict client.
     pub unknown: Vec<Violation>,
     /// Values that the schema does not take.
     pub wrong: Vec<Violation>,
 }
 
-impl Judgement {
+impl SchemaViolations {
     /// Both, first the fields that do not exist.
     #[must_use]
     pub fn all(self) -> Vec<Violation> {
@@ -41,28 +41,28 @@ impl Judgement {
 
 /// Judges the value at a path; nothing is wrong with a missing one.
 #[must_use]
-pub fn judge(value: Option<&Value>, schema: &JSONSchemaProps, path: &str) -> Judgement {
-    let mut judgement = Judgement::default();
+pub fn judge(value: Option<&Value>, schema: &JSONSchemaProps, path: &str) -> SchemaViolations {
+    let mut violations = SchemaViolations::default();
     if let Some(value) = value {
-        look(&mut judgement, value, schema, path);
+        look(&mut violations, value, schema, path);
     }
-    judgement
+    violations
 }
 
-fn look(judgement: &mut Judgement, value: &Value, schema: &JSONSchemaProps, path: &str) {
+fn look(violations: &mut SchemaViolations, value: &Value, schema: &JSONSchemaProps, path: &str) {
     if !has_type(value, schema) {
         let wanted = match &schema.type_ {
             Some(wanted) => wanted.as_str(),
             None => "integer or string",
         };
-        judgement.refuse(path, format!("must be of type {wanted}, not {}", type_of(value)));
+        violations.refuse(path, format!("must be of type {wanted}, not {}", type_of(value)));
         return;
     }
     match value {
-        Value::String(text) => look_at_text(judgement, text, schema, path),
-        Value::Number(number) => look_at_number(judgement, number, schema, path),
-        Value::Array(items) => look_at_list(judgement, items, schema, path),
-        Value::Object(fields) => look_at_object(judgement, fields, schema, path),
+        Value::String(text) => look_at_text(violations, text, schema, path),
+        Value::Number(number) => look_at_number(violations, number, schema, path),
+        Value::Array(items) => look_at_list(violations, items, schema, path),
+        Value::Object(fields) => look_at_object(violations, fields, schema, path),
         Value::Null | Value::Bool(_) => {}
     }
 }
@@ -96,49 +96,49 @@ fn has_type(value: &Value, schema: &JSONSchemaProps) -> bool {
     }
 }
 
-fn look_at_text(judgement: &mut Judgement, text: &str, schema: &JSONSchemaProps, path: &str) {
+fn look_at_text(violations: &mut SchemaViolations, text: &str, schema: &JSONSchemaProps, path: &str) {
     // The API server counts characters, and calls them bytes.
     let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     if let Some(max) = schema.max_length.filter(|max| length > *max) {
-        judgement.refuse(path, format!("Too long: may not be more than {max} bytes"));
+        violations.refuse(path, format!("Too long: may not be more than {max} bytes"));
     }
     if let Some(min) = schema.min_length.filter(|min| length < *min) {
-        judgement.refuse(path, format!("should be at least {min} chars long"));
+        violations.refuse(path, format!("should be at least {min} chars long"));
     }
     let misses = |pattern: &&String| Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text));
     if let Some(pattern) = schema.pattern.as_ref().filter(misses) {
-        judgement.refuse(path, format!("should match '{pattern}'"));
+        violations.refuse(path, format!("should match '{pattern}'"));
     }
     let words: Vec<_> = schema.enum_.iter().flatten().map(|JSON(word)| word).collect();
     if !words.is_empty() && !words.iter().any(|word| word.as_str() == Some(text)) {
         let words: Vec<_> = words.iter().map(ToString::to_string).collect();
-        judgement
+        violations
             .refuse(path, format!("Unsupported value: \"{text}\": supported values: {}", words.join(", ")));
     }
 }
 
-fn look_at_number(judgement: &mut Judgement, number: &Number, schema: &JSONSchemaProps, path: &str) {
+fn look_at_number(violations: &mut SchemaViolations, number: &Number, schema: &JSONSchemaProps, path: &str) {
     let Some(value) = number.as_f64() else { return };
     // Older API servers do not look at the format; but no child can hold the number, and the operator cannot read it.
     if schema.format.as_deref() == Some("int32")
         && !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)
     {
-        judgement.refuse(path, format!("must be of type integer with 32 bits, not {number}"));
+        violations.refuse(path, format!("must be of type integer with 32 bits, not {number}"));
         return;
     }
     if let Some(min) = schema.minimum.filter(|min| value < *min) {
-        judgement.refuse(path, format!("should be greater than or equal to {min}"));
+        violations.refuse(path, format!("should be greater than or equal to {min}"));
     }
     if let Some(max) = schema.maximum.filter(|max| value > *max) {
-        judgement.refuse(path, format!("should be less than or equal to {max}"));
+        violations.refuse(path, format!("should be less than or equal to {max}"));
     }
 }
 
-fn look_at_list(judgement: &mut Judgement, items: &[Value], schema: &JSONSchemaProps, path: &str) {
-    check_count(judgement, items.len(), CountLimits { min: schema.min_items, max: schema.max_items }, path);
+fn look_at_list(violations: &mut SchemaViolations, items: &[Value], schema: &JSONSchemaProps, path: &str) {
+    check_count(violations, items.len(), CountLimits { min: schema.min_items, max: schema.max_items }, path);
     let Some(JSONSchemaPropsOrArray::Schema(of_items)) = &schema.items else { return };
     for (index, item) in items.iter().enumerate() {
-        look(judgement, item, of_items, &format!("{path}[{index}]"));
+        look(violations, item, of_items, &format!("{path}[{index}]"));
     }
     let keys: Option<Vec<&str>> =
         match (schema.x_kubernetes_list_type.as_deref(), &schema.x_kubernetes_list_map_keys) {
@@ -152,24 +152,24 @@ fn look_at_list(judgement: &mut Judgement, items: &[Value], schema: &JSONSchemaP
         let key: Vec<_> = keys.iter().map(|key| item.get(key).unwrap_or(&Value::Null).to_string()).collect();
         let key = if keys.is_empty() { vec![item.to_string()] } else { key };
         if !seen.insert(key) {
-            judgement
+            violations
                 .refuse(&format!("{path}[{index}]"), "Duplicate value: another item is the same".to_owned());
         }
     }
 }
 
 fn look_at_object(
-    judgement: &mut Judgement,
+    violations: &mut SchemaViolations,
     fields: &serde_json::Map<String, Value>,
     schema: &JSONSchemaProps,
     path: &str,
 ) {
     let present = fields.values().filter(|field| !field.is_null()).count();
     let limits = CountLimits { min: schema.min_properties, max: schema.max_properties };
-    check_count(judgement, present, limits, path);
+    check_count(violations, present, limits, path);
     for name in schema.required.iter().flatten() {
         if fields.get(name).is_none_or(Value::is_null) {
-            judgement.refuse(&format!("{path}.{name}"), "Required value".to_owned());
+            violations.refuse(&format!("{path}.{name}"), "Required value".to_owned());
         }
     }
     for (name, field) in fields {
@@ -177,10 +177,10 @@ fn look_at_object(
         match of_field(schema, name) {
             // A null is dropped, as if nothing were there.
             Known::As(_) if field.is_null() => {}
-            Known::As(schema) => look(judgement, field, schema, &path),
+            Known::As(schema) => look(violations, field, schema, &path),
             Known::Free => {}
             Known::Nowhere => {
-                judgement.unknown.push(Violation { path, message: UNKNOWN_FIELD.to_owned() });
+                violations.unknown.push(Violation { path, message: UNKNOWN_FIELD.to_owned() });
             }
         }
     }
@@ -216,12 +216,17 @@ struct CountLimits {
     max: Option<i64>,
 }
 
-fn check_count(judgement: &mut Judgement, count: usize, CountLimits { min, max }: CountLimits, path: &str) {
+fn check_count(
+    violations: &mut SchemaViolations,
+    count: usize,
+    CountLimits { min, max }: CountLimits,
+    path: &str,
+) {
     let items = i64::try_from(count).unwrap_or(i64::MAX);
     if let Some(max) = max.filter(|max| items > *max) {
-        judgement.refuse(path, format!("Too many: {count}: must have at most {max} items"));
+        violations.refuse(path, format!("Too many: {count}: must have at most {max} items"));
     }
     if let Some(min) = min.filter(|min| items < *min) {
-        judgement.refuse(path, format!("should have at least {min} items"));
+        violations.refuse(path, format!("should have at least {min} items"));
     }
 }
