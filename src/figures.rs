@@ -40,7 +40,7 @@ impl Figures {
     /// The figures of several pods together: sums, and the hit ratio of all their reads. Absent is what no pod tells; the pods'
     /// ages have no sum.
     #[must_use]
-    pub fn sum<'a>(pods: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub fn from_pods<'a>(pods: impl IntoIterator<Item = &'a Self>) -> Self {
         let plus = |one: Option<f64>, other: Option<f64>| match (one, other) {
             (Some(one), Some(other)) => Some(one + other),
             (one, other) => one.or(other),

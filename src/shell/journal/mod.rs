@@ -308,7 +308,7 @@ mod tests {
     }
 
     impl Fixture {
-        fn on(path: &Path) -> Self {
+        fn new(path: &Path) -> Self {
             let metrics = Arc::new(Metrics::new().unwrap());
             let (writer, end, inbox) = Writer::without_thread(path.to_owned(), Arc::clone(&metrics));
             let state = State::Gap { retry_at: Timestamp::MIN };
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_gap_is_shown_until_the_next_file_is_there() {
         let folder = TempDir::new().unwrap();
-        let mut fixture = Fixture::on(&folder.path().join("journal"));
+        let mut fixture = Fixture::new(&folder.path().join("journal"));
         fixture.steps(1);
         fixture.write_all();
         fixture.steps(1);
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn on_a_disk_that_refuses_files_a_gap_is_shown_all_the_time() {
         let folder = TempDir::new().unwrap();
-        let mut fixture = Fixture::on(&folder.path().join("missing").join("journal"));
+        let mut fixture = Fixture::new(&folder.path().join("missing").join("journal"));
         fixture.metrics.journal_leaves_out(true);
         for _ in 0..5 {
             fixture.steps(1);
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn after_a_gap_a_slow_disk_begins_one_file_once_it_has_written_what_was_before() {
         let folder = TempDir::new().unwrap();
-        let mut fixture = Fixture::on(&folder.path().join("journal"));
+        let mut fixture = Fixture::new(&folder.path().join("journal"));
         // The first line of the file, as many lines as there is room for, and one more.
         fixture.steps(IN_FLIGHT + 1);
         assert!(fixture.says("journal_gaps_total 1"));

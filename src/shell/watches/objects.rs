@@ -86,7 +86,7 @@ struct Watch<K> {
 }
 
 impl<K> Watch<K> {
-    fn begin(version: String, changes: BoxStream<'static, Result<WatchEvent<K>, kube::Error>>) -> Self {
+    fn new(version: String, changes: BoxStream<'static, Result<WatchEvent<K>, kube::Error>>) -> Self {
         Self { version, idle_since: Some(Instant::now()), changes }
     }
 
@@ -116,7 +116,7 @@ where
                     }
                 }
                 State::Listed(version) => match self.api.watch(&self.watch, &version).await {
-                    Ok(changes) => (None, State::Watching(Watch::begin(version, changes.boxed()))),
+                    Ok(changes) => (None, State::Watching(Watch::new(version, changes.boxed()))),
                     Err(error) => {
                         *state = State::Listed(version);
                         return Err(Error::WatchStartFailed(error));

@@ -217,7 +217,7 @@ fn pod_table(pods: &[PodView], now: Timestamp) -> String {
     let counted: Vec<_> = pods.iter().filter_map(|pod| pod.figures.known()).collect();
     let all = (counted.len() > 1).then(|| {
         let head = [format!("all {}", counted.len()), String::new(), String::new(), String::new()];
-        head.map(Cell::from).into_iter().chain(figure_cells(&Figures::sum(counted))).collect()
+        head.map(Cell::from).into_iter().chain(figure_cells(&Figures::from_pods(counted))).collect()
     });
     let rows: Vec<_> = pods.iter().map(|pod| pod_row(pod, now)).chain(all).collect();
     let mut text = table(&HEADINGS, &rows);
@@ -237,14 +237,14 @@ fn pod_table(pods: &[PodView], now: Timestamp) -> String {
 fn pod_row(pod: &PodView, now: Timestamp) -> Vec<Cell> {
     let PodView { name, created, state, problem, image: _, template, restarts: _, figures } = pod;
     let state = match (state, problem) {
-        (PodState::Ready, _) => Cell::styled(GOOD, "yes"),
-        (PodState::Going, _) => Cell::styled(NOTICE, "going"),
-        (PodState::NotReady, Some(_)) => Cell::styled(BAD, "no"),
-        (PodState::NotReady, None) => Cell::styled(NOTICE, "no"),
+        (PodState::Ready, _) => Cell::with_style(GOOD, "yes"),
+        (PodState::Going, _) => Cell::with_style(NOTICE, "going"),
+        (PodState::NotReady, Some(_)) => Cell::with_style(BAD, "no"),
+        (PodState::NotReady, None) => Cell::with_style(NOTICE, "no"),
     };
     let template = match template {
         Template::Current => Cell::from("current"),
-        Template::Old => Cell::styled(NOTICE, "old"),
+        Template::Old => Cell::with_style(NOTICE, "old"),
         Template::Unknown => Cell::from(NOTHING),
     };
     let head = [Cell::from(name.as_str()), state, Cell::from(age(*created, now)), template];

@@ -17,7 +17,7 @@ pub fn screen(events: &[EventView], now: Timestamp) -> String {
         .map(|event| {
             let EventView { at, severity, reason, object, message, count } = event;
             let severity = match severity.as_str() {
-                "Warning" => Cell::styled(NOTICE, "Warning"),
+                "Warning" => Cell::with_style(NOTICE, "Warning"),
                 other => Cell::from(other),
             };
             let often = if *count > 1 { format!(" (x{count})") } else { String::new() };

@@ -25,7 +25,7 @@ pub fn screen(view: &ListView) -> String {
             vec![
                 Cell::from(namespace.as_str()),
                 Cell::from(name.as_str()),
-                Cell::styled(of_health(*health), health.as_str()),
+                Cell::with_style(of_health(*health), health.as_str()),
                 Cell::from(format!("{ready}/{wanted}")),
                 Cell::from(revision),
                 Cell::from(age(*created, view.at)),

@@ -17,14 +17,14 @@ pub struct Cell {
 
 impl Cell {
     /// A cell in a colour.
-    pub fn styled(style: Style, text: impl Into<String>) -> Self {
+    pub fn with_style(style: Style, text: impl Into<String>) -> Self {
         Self { text: text.into(), style }
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self::styled(Style::new(), text)
+        Self::with_style(Style::new(), text)
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_whatever_its_colour() {
         let rows = [
-            vec![Cell::from("carts"), Cell::styled(BAD, "Stalled"), Cell::from("")],
+            vec![Cell::from("carts"), Cell::with_style(BAD, "Stalled"), Cell::from("")],
             vec![Cell::from("a-longer-name"), Cell::from("Ready"), Cell::from("why")],
         ];
         let text = anstream::adapter::strip_str(&table(&["NAME", "HEALTH", "WHY"], &rows)).to_string();

@@ -132,7 +132,7 @@ fn sums(pods: &[Row]) -> Vec<Sum> {
             pods: pods.len(),
             reads_per_second: (!reads.is_empty()).then_some(all),
             recent_hit_ratio: ratio(found, all - found),
-            figures: Figures::sum(pods.iter().map(|(_, figures)| *figures)),
+            figures: Figures::from_pods(pods.iter().map(|(_, figures)| *figures)),
         }
     };
     of_caches.into_iter().filter(|(_, pods)| pods.len() > 1).map(sum).collect()

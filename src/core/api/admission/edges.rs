@@ -35,8 +35,8 @@ pub enum Side {
 }
 
 impl Side {
-    const fn inside_if(inside: bool) -> Self {
-        if inside { Self::Inside } else { Self::Outside }
+    const fn new(is_inside: bool) -> Self {
+        if is_inside { Self::Inside } else { Self::Outside }
     }
 }
 
@@ -107,7 +107,7 @@ impl Spot<'_> {
         if schema.format.as_deref() == Some("int32") {
             let within = schema.maximum.is_none_or(|max| max >= f64::from(i32::MAX));
             let beyond = |bound: Option<f64>| if bound.is_some() { Side::Outside } else { Side::Disputed };
-            self.add(edges, "format", Side::inside_if(within), json!(i32::MAX));
+            self.add(edges, "format", Side::new(within), json!(i32::MAX));
             self.add(edges, "format", beyond(schema.maximum), json!(i64::from(i32::MAX) + 1));
             self.add(edges, "format", beyond(schema.minimum), json!(i64::from(i32::MIN) - 1));
         }
@@ -123,7 +123,7 @@ impl Spot<'_> {
         }
         if let Some(pattern) = schema.pattern.as_ref().and_then(|pattern| Regex::new(pattern).ok()) {
             for text in ["", " ", "\n", "-", "a b", "a\n"] {
-                self.add(edges, "pattern", Side::inside_if(pattern.is_match(text)), json!(text));
+                self.add(edges, "pattern", Side::new(pattern.is_match(text)), json!(text));
             }
         }
         for JSON(word) in schema.enum_.iter().flatten() {
