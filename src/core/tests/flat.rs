@@ -75,7 +75,7 @@ const MORE: [&str; 2] = ["a step while many wait to roll", "a pod that fails amo
 #[test]
 fn an_event_costs_as_much_among_ten_thousand_resources_as_among_a_hundred() {
     let [few, more, many] = WORLDS.map(|others| {
-        let mut operator = Operator::among(others);
+        let mut operator = Operator::with_others(others);
         let mut costs: Vec<_> = EVENTS.iter().map(|(_, prepare)| operator.cost(*prepare)).collect();
         costs.push(cost_of_waiting(others));
         (0..others).for_each(|it| operator.step(failing(&other(NEAR, it).name, "not found")));
@@ -168,7 +168,7 @@ struct Operator {
 impl Operator {
     /// One that leads, with a resource at rest among many others: as many are on their way out; as many children were left
     /// behind; and as many resources of another namespace have a turn to roll, and wait for the lists of that namespace.
-    fn among(others: usize) -> Self {
+    fn with_others(others: usize) -> Self {
         let scopes = [NEAR, FAR, BESIDE].map(|name| Scope::Namespace(name.to_owned()));
         let mut operator = Self {
             reconciler: Reconciler::new(Settings { scopes: scopes.into(), ..Settings::default() }),

@@ -64,7 +64,7 @@ fn a_definition_that_drops_the_workload_of_many_replaces_their_pods_a_few_at_a_t
 /// Pods of another workload would wait for the Secret, and a turn for them would keep others from theirs.
 #[test]
 fn pods_of_a_workload_that_nobody_asked_for_wait_for_a_secret_that_is_missing_and_take_no_turn() {
-    let mut fleet = Fleet::mounting(4, NAMED_WITH_SECRET);
+    let mut fleet = Fleet::with_secret(4, NAMED_WITH_SECRET);
     fleet.restart(BUDGET);
     fleet.secrets().set_secret(None);
     fleet.settle();

@@ -177,7 +177,7 @@ proptest! {
         named in proptest::collection::vec(any::<bool>(), 6),
         history in proptest::collection::vec(step(), 0..200),
     ) {
-        let mut fleet = Fleet::of_both_kinds(&named, 3);
+        let mut fleet = Fleet::with_named(&named, 3);
         fleet.restart(BUDGET);
         let before = fleet.secrets().causes;
         fleet.secrets().set_secret(Some(5));
@@ -248,7 +248,7 @@ fn caches_with_named_pods_rotate_a_few_at_a_time_wherever_the_operator_is_killed
     let ends: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(BUDGET), Fleet::change_leader];
     for end in ends {
         for requests in (1..).step_by(4) {
-            let mut fleet = Fleet::mounting(3, NAMED_WITH_SECRET);
+            let mut fleet = Fleet::with_secret(3, NAMED_WITH_SECRET);
             fleet.restart(BUDGET);
             fleet.secrets().set_secret(Some(5));
             let ended = fleet.settle_after(requests, end);
@@ -275,7 +275,7 @@ const STOPS: [[Edit; 2]; 2] = [
 fn a_cache_with_named_pods_that_is_paused_or_invalid_in_its_turn_gives_the_turn_back_and_goes_on_afterwards()
 {
     for [begins, ends] in STOPS {
-        let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+        let mut fleet = Fleet::with_secret(2, NAMED_WITH_SECRET);
         fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
         fleet.secrets().set_secret(Some(5));
         let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
@@ -297,7 +297,7 @@ fn a_cache_with_named_pods_that_is_paused_or_invalid_in_its_turn_gives_the_turn_
 
 /// Two caches with named pods, of which one may roll for a Secret: the first has replaced its first pod, and no other is away.
 fn between_two_pods() -> Fleet {
-    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+    let mut fleet = Fleet::with_secret(2, NAMED_WITH_SECRET);
     fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
     fleet.secrets().set_secret(Some(5));
     while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
@@ -346,7 +346,7 @@ fn a_cache_with_named_pods_that_cannot_go_on_for_now_takes_nobodys_turn_meanwhil
 /// Two caches of which one may roll for a Secret: the first has named pods and has replaced its first one, and the second, a
 /// Deployment, got the turn while the first could not go on.
 fn between_two_pods_while_another_rolls() -> Fleet {
-    let mut fleet = Fleet::of_both_kinds(&[true, false], 0);
+    let mut fleet = Fleet::with_named(&[true, false], 0);
     fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
     fleet.secrets().set_secret(Some(5));
     while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
@@ -481,7 +481,7 @@ fn a_cache_with_named_pods_keeps_its_turn_while_it_is_not_known_whether_its_next
 
 #[test]
 fn a_cache_with_named_pods_that_adopts_has_its_turn_until_the_last_of_them_is_replaced() {
-    let mut fleet = Fleet::predating(2, NAMED);
+    let mut fleet = Fleet::with_go_operator_templates(2, NAMED);
     fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
     assert_eq!(fleet.at(REVISION), ["0"; 2]);
     let mut new_pods = BTreeSet::new();

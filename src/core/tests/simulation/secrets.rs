@@ -68,7 +68,7 @@ fn a_cache_that_was_made_before_its_secret_says_that_its_pods_waited_for_it() {
 /// The first operator computed a hash, then the other led and the Secret got the content 5. Next the first leads again. `named`:
 /// whether the pods have names.
 fn led_in_turn(named: bool) -> Fleet {
-    let mut fleet = Fleet::of_both_kinds(&[named; 2], 0);
+    let mut fleet = Fleet::with_named(&[named; 2], 0);
     fleet.change_leader();
     fleet.secrets().set_secret(Some(5));
     fleet.let_pass(1);
@@ -153,7 +153,7 @@ fn what_was_computed_counts_for_nothing_where_the_pods_were_started_with_somethi
 /// All have read it by the time when the first one hears that it cannot.
 #[test]
 fn a_secret_that_many_mount_and_that_cannot_be_read_for_a_moment_is_read_again_a_moment_later() {
-    let mut fleet = Fleet::mounting(8, 3);
+    let mut fleet = Fleet::with_secret(8, 3);
     fleet.restart(BudgetSettings { limit: 1, ..BudgetSettings::default() });
     fleet.quiet();
     fleet.unreadable = Some(Category::Transient);

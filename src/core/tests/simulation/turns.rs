@@ -385,7 +385,7 @@ fn of_second(fleet: &mut Fleet, pointer: &str) -> Value {
 #[case::without_names(3)]
 #[case::with_names(NAMED_WITH_SECRET)]
 fn who_waits_for_a_turn_is_scaled_and_put_back_and_keeps_its_pods(#[case] variant: u8) {
-    let mut fleet = Fleet::mounting(2, variant);
+    let mut fleet = Fleet::with_secret(2, variant);
     fleet.restart(ONE_AT_A_TIME);
     fleet.secrets().set_secret(Some(5));
     while_the_first_is_stuck(&mut fleet);
@@ -415,7 +415,7 @@ fn who_waits_for_a_turn_is_scaled_and_put_back_and_keeps_its_pods(#[case] varian
 
 #[test]
 fn a_rollout_of_named_pods_goes_on_to_its_end_while_a_changed_secret_waits_for_its_turn() {
-    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+    let mut fleet = Fleet::with_secret(2, NAMED_WITH_SECRET);
     fleet.restart(ONE_AT_A_TIME);
     fleet.model(SECOND).change_spec(|spec| spec.image = Some("memcached:1.6.38".to_owned()));
     fleet.quiet();

@@ -23,7 +23,7 @@ impl Fleet {
     }
 
     /// Resources in order, all settled, with this variant of a spec and the Go operator's template.
-    pub(crate) fn predating(size: usize, variant: u8) -> Self {
+    pub(crate) fn with_go_operator_templates(size: usize, variant: u8) -> Self {
         let mut fleet = Self::with_variant(size, variant);
         fleet.models.values_mut().for_each(Model::predate);
         fleet
@@ -32,11 +32,11 @@ impl Fleet {
     /// Resources in order, all settled. Those before `old` carry the Go operator's template, and have a namespace for themselves;
     /// those after it mount the Secret.
     pub(crate) fn new(size: usize, old: usize) -> Self {
-        Self::of_both_kinds(&vec![false; size], old)
+        Self::with_named(&vec![false; size], old)
     }
 
     /// Resources as those of [`Self::new`], and the pods of some have names.
-    pub(crate) fn of_both_kinds(named: &[bool], old: usize) -> Self {
+    pub(crate) fn with_named(named: &[bool], old: usize) -> Self {
         let variant = |at: usize| match (at < old, named[at]) {
             (true, false) => 0,
             (true, true) => NAMED,
@@ -53,7 +53,7 @@ impl Fleet {
     }
 
     /// Resources in order, all settled, that mount the Secret in pods with names or without.
-    pub(crate) fn mounting(size: usize, variant: u8) -> Self {
+    pub(crate) fn with_secret(size: usize, variant: u8) -> Self {
         let mut fleet = Self::unsettled(size, 0, |_| variant);
         fleet.secrets().set_secret(Some(9));
         fleet.restart(BudgetSettings::default());
@@ -81,7 +81,7 @@ impl Fleet {
         let named = |at: usize| {
             let (name, namespace) =
                 (format!("cache-{at:02}"), if at < elsewhere { ELSEWHERE } else { NAMESPACE });
-            (name.clone(), Model::named(namespace, &name))
+            (name.clone(), Model::new(namespace, &name))
         };
         let mut models: BTreeMap<String, Model> = (0..size).map(named).collect();
         for (at, model) in models.values_mut().enumerate() {

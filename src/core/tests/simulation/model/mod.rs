@@ -107,12 +107,12 @@ pub(crate) const START: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
 impl Default for Model {
     fn default() -> Self {
-        Self::named(NAMESPACE, NAME)
+        Self::new(NAMESPACE, NAME)
     }
 }
 
 impl Model {
-    pub(crate) fn named(namespace: &str, name: &str) -> Self {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self {
             key: Key { namespace: namespace.to_owned(), name: name.to_owned() },
             version: 0,
