@@ -21,7 +21,7 @@ use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::secrets::pair::{self, Leaf, Pair, Refused};
 use crate::secrets::password_file;
 use crate::secrets::refusal::Refusal;
-use crate::secrets::rotation_check::{Digests, State};
+use crate::secrets::rotation_check::{Digests, RotationState};
 
 /// How often the files are looked at.
 pub const LOOK: Duration = Duration::from_millis(500);
@@ -113,9 +113,9 @@ pub async fn run(options: &Options, published: &Published, clock: fn() -> Timest
         let stamp = options.paths.stamp();
         let (status, failed) = round(options, &mut memory, published, clock).await;
         let longest = match (&status.state, failed.is_empty()) {
-            (State::Taken { .. } | State::Refused { .. }, true) => CHECK,
-            (State::NeedsRestart { .. }, true) => RESTART,
-            (State::Taking { .. }, _) | (_, false) => wait,
+            (RotationState::Taken { .. } | RotationState::Refused { .. }, true) => CHECK,
+            (RotationState::NeedsRestart { .. }, true) => RESTART,
+            (RotationState::Taking { .. }, _) | (_, false) => wait,
         };
         failed.into_iter().for_each(|part| memory.forget(part));
         publish(published, status);
@@ -146,12 +146,13 @@ async fn round(
     clock: fn() -> Timestamp,
 ) -> (AgentStatus, BTreeSet<Part>) {
     let Options { plain: _, tls, paths } = options;
-    let mut status = AgentStatus { state: State::Taking { reason: String::new() }, ..published.get() };
+    let mut status =
+        AgentStatus { state: RotationState::Taking { reason: String::new() }, ..published.get() };
     for _ in 0..STEPS {
         let read = match read(paths) {
             Ok(read) => read,
             Err(reason) => {
-                status.state = State::Taking { reason };
+                status.state = RotationState::Taking { reason };
                 return (AgentStatus { files: None, ..status }, BTreeSet::new());
             }
         };
@@ -166,7 +167,7 @@ async fn round(
         status.file_until = read.pair().map(|pair| pair.leaf.not_after);
         if status.files.as_ref() != Some(&read.digests) {
             status.files = Some(read.digests.clone());
-            let state = State::Taking { reason: "memcached is being told".to_owned() };
+            let state = RotationState::Taking { reason: "memcached is being told".to_owned() };
             publish(published, AgentStatus { state, ..status.clone() });
         }
         let step = decide(sight(&read, shown.as_ref(), memory, clock()));
@@ -188,7 +189,7 @@ async fn round(
             return (AgentStatus { state, ..status }, failed);
         }
     }
-    status.state = State::Taking { reason: KEEP_CHANGING.to_owned() };
+    status.state = RotationState::Taking { reason: KEEP_CHANGING.to_owned() };
     (status, BTreeSet::new())
 }
 
@@ -312,16 +313,16 @@ fn publish(published: &Published, status: AgentStatus) {
     published.set(status);
 }
 
-fn log(state: &State) {
+fn log(state: &RotationState) {
     match state {
-        State::Taking { reason } => tracing::info!(reason, "memcached has not taken its files yet"),
-        State::Taken { until_restart } => {
+        RotationState::Taking { reason } => tracing::info!(reason, "memcached has not taken its files yet"),
+        RotationState::Taken { until_restart } => {
             tracing::info!(?until_restart, "memcached serves what is in its files");
         }
-        State::NeedsRestart { reason } => {
+        RotationState::NeedsRestart { reason } => {
             tracing::warn!(reason, "memcached has to restart to take what is in its files");
         }
-        State::Refused { refusals } => {
+        RotationState::Refused { refusals } => {
             for refusal in refusals {
                 tracing::warn!(%refusal, "the content of the files is not given to memcached, which keeps the old");
             }

@@ -5,7 +5,7 @@ use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::published::AgentStatus;
-use crate::secrets::rotation_check::State;
+use crate::secrets::rotation_check::RotationState;
 
 /// What the agent says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
@@ -46,13 +46,13 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Word {
-    /// See [`State::Taking`].
+    /// See [`RotationState::Taking`].
     Taking,
-    /// See [`State::Taken`].
+    /// See [`RotationState::Taken`].
     Taken,
-    /// See [`State::NeedsRestart`].
+    /// See [`RotationState::NeedsRestart`].
     NeedsRestart,
-    /// See [`State::Refused`].
+    /// See [`RotationState::Refused`].
     Refused,
 }
 
@@ -61,10 +61,10 @@ pub enum Word {
 pub fn families(status: &AgentStatus) -> Vec<MetricFamily> {
     let AgentStatus { files: _, state, served_until, file_until } = status;
     let now = match state {
-        State::Taking { .. } => Word::Taking,
-        State::Taken { .. } => Word::Taken,
-        State::NeedsRestart { .. } => Word::NeedsRestart,
-        State::Refused { .. } => Word::Refused,
+        RotationState::Taking { .. } => Word::Taking,
+        RotationState::Taken { .. } => Word::Taken,
+        RotationState::NeedsRestart { .. } => Word::NeedsRestart,
+        RotationState::Refused { .. } => Word::Refused,
     };
     let state = |word: &Word| {
         let mut label = LabelPair::default();

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::secrets::rotation_check::{AgentAnswer, Digests, RotationQuestion, State};
+use crate::secrets::rotation_check::{AgentAnswer, Digests, RotationQuestion, RotationState};
 
 /// What is known at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct AgentStatus {
     /// The files that the state is about; `None` before they were read.
     pub files: Option<Digests>,
     /// How far memcached is with them.
-    pub state: State,
+    pub state: RotationState,
     /// When the certificate that memcached shows ends; `None` where none was shown.
     pub served_until: Option<Timestamp>,
     /// When the certificate in the file ends; `None` where it cannot be read.
@@ -21,7 +21,7 @@ pub struct AgentStatus {
 /// Nothing is known yet.
 impl Default for AgentStatus {
     fn default() -> Self {
-        let state = State::Taking { reason: "the agent is starting".to_owned() };
+        let state = RotationState::Taking { reason: "the agent is starting".to_owned() };
         Self { files: None, state, served_until: None, file_until: None }
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! operator: GET /rotation/NONCE/MAC            two times 64 hexadecimal digits
 //! agent:    200 {"files":"other"}                                        the kubelet has not brought them yet
-//!           200 {"files":"these","state":"taken","until_restart":[]}     see State
+//!           200 {"files":"these","state":"taken","until_restart":[]}     see RotationState
 //!           429                                                          too many questions; ask again in a second
 //! ```
 //!
@@ -93,13 +93,13 @@ pub enum AgentAnswer {
     /// The pod's files are others. Nothing is said about them.
     Other,
     /// The pod's files are those asked for.
-    These(State),
+    These(RotationState),
 }
 
 /// How far a memcached is with the content of its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
-pub enum State {
+pub enum RotationState {
     /// Not there yet; the agent goes on trying.
     Taking {
         /// What it waits for or what went wrong last.
@@ -181,21 +181,21 @@ mod tests {
 
     #[test]
     fn the_answers_on_the_wire() {
-        let taken = |until_restart| AgentAnswer::These(State::Taken { until_restart });
+        let taken = |until_restart| AgentAnswer::These(RotationState::Taken { until_restart });
         let refusals = vec![Refusal::new("tls.key", "the private key in it cannot be parsed")];
         for (answer, wire) in [
             (AgentAnswer::Other, json!({"files": "other"})),
             (taken(vec![]), json!({"files": "these", "state": "taken", "until_restart": []})),
             (
-                AgentAnswer::These(State::Taking { reason: "r".to_owned() }),
+                AgentAnswer::These(RotationState::Taking { reason: "r".to_owned() }),
                 json!({"files": "these", "state": "taking", "reason": "r"}),
             ),
             (
-                AgentAnswer::These(State::NeedsRestart { reason: "r".to_owned() }),
+                AgentAnswer::These(RotationState::NeedsRestart { reason: "r".to_owned() }),
                 json!({"files": "these", "state": "needs-restart", "reason": "r"}),
             ),
             (
-                AgentAnswer::These(State::Refused { refusals }),
+                AgentAnswer::These(RotationState::Refused { refusals }),
                 json!({"files": "these", "state": "refused", "refusals":
                     [{"key": "tls.key", "words": "the private key in it cannot be parsed"}]}),
             ),

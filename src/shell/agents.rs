@@ -23,7 +23,7 @@ use crate::kernel::event::PodsReply;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::Watched;
 use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use crate::secrets::rotation_check::{self, AgentAnswer, Digests, State};
+use crate::secrets::rotation_check::{self, AgentAnswer, Digests, RotationState};
 
 /// The most bytes of an answer.
 const LARGEST: usize = 16 * 1024;
@@ -142,14 +142,14 @@ fn understood(body: &[u8]) -> AgentSays {
     }
 }
 
-fn of_state(state: State) -> AgentSays {
+fn of_state(state: RotationState) -> AgentSays {
     match state {
-        State::Taking { reason } => AgentSays::Taking { reason: one_line(&reason) },
-        State::Taken { until_restart } => AgentSays::Taken {
+        RotationState::Taking { reason } => AgentSays::Taking { reason: one_line(&reason) },
+        RotationState::Taken { until_restart } => AgentSays::Taken {
             until_restart: until_restart.iter().take(MOST).map(|it| one_line(it)).collect(),
         },
-        State::NeedsRestart { reason } => AgentSays::NeedsRestart { reason: one_line(&reason) },
-        State::Refused { refusals } => AgentSays::Refused {
+        RotationState::NeedsRestart { reason } => AgentSays::NeedsRestart { reason: one_line(&reason) },
+        RotationState::Refused { refusals } => AgentSays::Refused {
             refusals: refusals
                 .iter()
                 .take(MOST)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use memcached_operator::kernel::secret_keys::PASSWORD_FILE;
-use memcached_operator::secrets::rotation_check::State;
+use memcached_operator::secrets::rotation_check::RotationState;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -101,8 +101,8 @@ async fn one_after_the_other(authority: Arc<Authority>, lane: Vec<Broken>, clien
         // What is good of a content is taken: where the passwords are broken, the pair is the one that is served.
         let base = if key == PASSWORD_FILE { now.clone() } else { good(&authority, 1000 + at) };
         pod.write(&content(&authority, base));
-        let (state, _) = pod.await_state(name, |state| matches!(state, State::Refused { .. })).await;
-        let State::Refused { refusals } = state else { unreachable!() };
+        let (state, _) = pod.await_state(name, |state| matches!(state, RotationState::Refused { .. })).await;
+        let RotationState::Refused { refusals } = state else { unreachable!() };
         let said: Vec<String> = refusals.iter().map(ToString::to_string).collect();
         assert!(
             said.iter().any(|said| said.starts_with(&format!("{key}: ")) && said.contains(words)),

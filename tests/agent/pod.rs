@@ -15,7 +15,7 @@ use memcached_operator::agent::main_loop::{self, Options};
 use memcached_operator::agent::published::Published;
 use memcached_operator::exporter::tls::{Identity, Tls, Trust};
 use memcached_operator::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use memcached_operator::secrets::rotation_check::State;
+use memcached_operator::secrets::rotation_check::RotationState;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -246,7 +246,11 @@ impl Pod {
     }
 
     /// The state, once it is as asked, and how long that took.
-    pub(crate) async fn await_state(&self, what: &str, is: impl Fn(&State) -> bool) -> (State, Duration) {
+    pub(crate) async fn await_state(
+        &self,
+        what: &str,
+        is: impl Fn(&RotationState) -> bool,
+    ) -> (RotationState, Duration) {
         let (start, _wait) = (Instant::now(), Wait::begin(what));
         let mut status = self.published.watch();
         let Ok(found) = timeout(DEADLINE, status.wait_for(|status| is(&status.state))).await else {

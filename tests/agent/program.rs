@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use memcached_operator::secrets::rotation_check::{AgentAnswer, Digests, RotationQuestion, State};
+use memcached_operator::secrets::rotation_check::{AgentAnswer, Digests, RotationQuestion, RotationState};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::TcpStream;
@@ -94,7 +94,7 @@ fn digests(Content { crt, key, ca, passwords }: &Content) -> Digests {
 }
 
 fn taken(answer: &AgentAnswer) -> bool {
-    matches!(answer, AgentAnswer::These(State::Taken { .. }))
+    matches!(answer, AgentAnswer::These(RotationState::Taken { .. }))
 }
 
 #[tokio::test]
@@ -116,9 +116,10 @@ async fn the_operator_is_told_how_far_its_content_is_and_nothing_of_any_other() 
         ..second.clone()
     };
     pod.write(&bad);
-    let refused =
-        program.answers(&bad, |answer| matches!(answer, AgentAnswer::These(State::Refused { .. }))).await;
-    let AgentAnswer::These(State::Refused { refusals }) = refused else { unreachable!() };
+    let refused = program
+        .answers(&bad, |answer| matches!(answer, AgentAnswer::These(RotationState::Refused { .. })))
+        .await;
+    let AgentAnswer::These(RotationState::Refused { refusals }) = refused else { unreachable!() };
     let said: Vec<String> = refusals.iter().map(ToString::to_string).collect();
     assert_eq!(
         said,

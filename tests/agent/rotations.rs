@@ -1,6 +1,6 @@
 //! Good contents: taken, and by whom, and when.
 
-use memcached_operator::secrets::rotation_check::State;
+use memcached_operator::secrets::rotation_check::RotationState;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -22,8 +22,8 @@ pub(crate) fn der(pem: &[u8]) -> Vec<u8> {
     CertificateDer::from_pem_slice(pem).unwrap().to_vec()
 }
 
-pub(crate) fn is_taken(state: &State) -> bool {
-    matches!(state, State::Taken { .. })
+pub(crate) fn is_taken(state: &RotationState) -> bool {
+    matches!(state, RotationState::Taken { .. })
 }
 
 /// A content with this pair, and all else as before.
@@ -45,7 +45,7 @@ async fn settled(access: Access, authority: &Authority, content: &Content) -> (P
 }
 
 /// Swaps the files, and waits until memcached serves them.
-async fn rotate(pod: &Pod, content: &Content) -> State {
+async fn rotate(pod: &Pod, content: &Content) -> RotationState {
     pod.write(content);
     let served = pod.published.get().files;
     let start = Instant::now();
@@ -93,7 +93,7 @@ async fn the_agent_may_start_before_memcached_and_survives_its_restart() {
     let first = good(&authority, 0);
     let pod = Pod::new(&authority, &first);
     let _agent = pod.start_agent();
-    let waits = |state: &State| matches!(state, State::Taking { reason } if reason.starts_with("no process with the arguments -Y"));
+    let waits = |state: &RotationState| matches!(state, RotationState::Taking { reason } if reason.starts_with("no process with the arguments -Y"));
     pod.await_state("no memcached", waits).await;
     pod.start_memcached().await;
     pod.await_state("the first content", is_taken).await;
@@ -128,7 +128,7 @@ async fn passwords_wait_while_the_pair_beside_them_is_bad_because_a_signal_may_r
     let (pod, _agent) = settled(Access::All, &authority, &first).await;
     let bad = Content { key: authority.issue().key.into(), ..with_passwords(&first, "eve:other\n") };
     pod.write(&bad);
-    pod.await_state("the bad pair", |state| matches!(state, State::Refused { .. })).await;
+    pod.await_state("the bad pair", |state| matches!(state, RotationState::Refused { .. })).await;
     // Longer than memcached takes to see a signal.
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&first.crt)));
@@ -150,7 +150,7 @@ async fn a_certificate_of_version_1_is_taken() {
 /// Has the agent refuse this content, and a memcached that restarts alone read it.
 async fn restart_with_refused(pod: &Pod, content: &Content) {
     pod.write(content);
-    pod.await_state("bad content", |state| matches!(state, State::Refused { .. })).await;
+    pod.await_state("bad content", |state| matches!(state, RotationState::Refused { .. })).await;
     pod.start_memcached().await;
 }
 
@@ -211,7 +211,7 @@ async fn another_authority_of_the_old_name_beside_the_old_certificate_is_refused
     let first = good(&ours, 0);
     let (pod, _agent) = settled(Access::Certificates, &ours, &first).await;
     pod.write(&Content { ca: Authority::new("ours").pem.into(), ..first });
-    pod.await_state("the other authority", |state| matches!(state, State::Refused { .. })).await;
+    pod.await_state("the other authority", |state| matches!(state, RotationState::Refused { .. })).await;
 }
 
 /// An address that leads to another one, until it is shut: then every connection ends at once.
@@ -253,7 +253,7 @@ async fn a_handshake_that_fails_lets_no_pair_of_another_service_through() {
     let mut other = params();
     other.subject_alt_names = vec![SanType::DnsName("other.test".try_into().unwrap())];
     pod.write(&with_pair(&first, authority.issue_with(&other, &PKCS_ECDSA_P256_SHA256)));
-    pod.await_state("another service's", |state| matches!(state, State::Refused { .. })).await;
+    pod.await_state("another service's", |state| matches!(state, RotationState::Refused { .. })).await;
     assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&first.crt)));
 }
 
@@ -265,15 +265,17 @@ async fn a_key_of_another_kind_waits_for_a_restart_and_the_next_of_the_old_kind_
     let key = KeyPair::from_pem(include_str!("../exporter/pem/rsa.key")).unwrap();
     let rsa = Pair { crt: authority.sign(&params(), &key), key: key.serialize_pem() };
     pod.write(&with_pair(&first, rsa));
-    let (state, _) = pod.await_state("RSA", |state| matches!(state, State::NeedsRestart { .. })).await;
-    let State::NeedsRestart { reason } = state else { unreachable!() };
+    let (state, _) =
+        pod.await_state("RSA", |state| matches!(state, RotationState::NeedsRestart { .. })).await;
+    let RotationState::NeedsRestart { reason } = state else { unreachable!() };
     assert!(reason.contains("has an RSA key and the one that is served an ECDSA key"), "{reason}");
     assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&first.crt)));
     pod.start_memcached().await;
-    pod.await_state("RSA after a restart", |state| !matches!(state, State::NeedsRestart { .. })).await;
+    pod.await_state("RSA after a restart", |state| !matches!(state, RotationState::NeedsRestart { .. }))
+        .await;
     let third = good(&authority, 1);
     pod.write(&third);
-    pod.await_state("ECDSA again", |state| matches!(state, State::NeedsRestart { .. })).await;
+    pod.await_state("ECDSA again", |state| matches!(state, RotationState::NeedsRestart { .. })).await;
 }
 
 #[tokio::test]
@@ -281,20 +283,20 @@ async fn a_removed_authority_is_told_of_until_it_comes_back() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let both = Content { ca: format!("{}{}", ours.pem, theirs.pem).into(), ..good(&ours, 0) };
     let (pod, _agent) = settled(Access::All, &ours, &both).await;
-    let State::Taken { until_restart } = rotate(&pod, &good(&ours, 1)).await else { unreachable!() };
+    let RotationState::Taken { until_restart } = rotate(&pod, &good(&ours, 1)).await else { unreachable!() };
     assert_eq!(
         until_restart,
         ["clients with a certificate of CN=theirs, which is no longer in ca.crt, are let in"]
     );
     let again = Content { ca: both.ca, ..good(&ours, 2) };
-    assert_eq!(rotate(&pod, &again).await, State::Taken { until_restart: Vec::new() });
+    assert_eq!(rotate(&pod, &again).await, RotationState::Taken { until_restart: Vec::new() });
 }
 
 #[tokio::test]
 async fn a_new_authority_of_the_old_name_replaces_the_old_one_only_after_a_restart() {
     let (old, new) = (Authority::new("ours"), Authority::new("ours"));
     let (pod, _agent) = settled(Access::Certificates, &old, &good(&old, 0)).await;
-    let State::Taken { until_restart } = rotate(&pod, &good(&new, 1)).await else { unreachable!() };
+    let RotationState::Taken { until_restart } = rotate(&pod, &good(&new, 1)).await else { unreachable!() };
     assert_eq!(
         until_restart,
         ["clients with a certificate of CN=ours, which is no longer in ca.crt, are let in"]

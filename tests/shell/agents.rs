@@ -16,7 +16,7 @@ use memcached_operator::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator::kernel::event::PodsReply;
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::Key;
-use memcached_operator::secrets::rotation_check::{Digests, State};
+use memcached_operator::secrets::rotation_check::{Digests, RotationState};
 use memcached_operator::shell::agents::{Way, ask};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -134,7 +134,7 @@ async fn speak(listener: TcpListener, pod: Pod) {
     }
 }
 
-fn status(state: State) -> AgentStatus {
+fn status(state: RotationState) -> AgentStatus {
     AgentStatus { files: Some(digests()), state, ..AgentStatus::default() }
 }
 
@@ -148,7 +148,7 @@ fn body(text: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn each_agent_is_asked_whether_its_pod_uses_what_the_secret_holds() {
-    let taken = || status(State::Taken { until_restart: vec!["a client is let in".into()] });
+    let taken = || status(RotationState::Taken { until_restart: vec!["a client is let in".into()] });
     let other = AgentStatus { files: Some(Digests::new()), ..taken() };
     let (port, addresses) = start(vec![Pod::Agent(taken()), Pod::Agent(other)]).await;
     let mut pods: Vec<_> = addresses.iter().zip(["a", "b"]).map(|(at, name)| pod(name, *at)).collect();
@@ -188,7 +188,8 @@ async fn each_agent_is_asked_whether_its_pod_uses_what_the_secret_holds() {
 
 #[tokio::test]
 async fn nobody_is_asked_for_a_content_that_the_secret_does_not_hold() {
-    let (port, addresses) = start(vec![Pod::Agent(status(State::Taken { until_restart: vec![] }))]).await;
+    let (port, addresses) =
+        start(vec![Pod::Agent(status(RotationState::Taken { until_restart: vec![] }))]).await;
     let without_key = json!({"metadata": {"name": "users", "uid": "u", "resourceVersion": "3"}, "data": {}});
     for held in [secret("b3RoZXI="), without_key, Value::Null] {
         let (client, calls) = cluster(held, vec![pod("a", addresses[0])]);

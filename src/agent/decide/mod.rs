@@ -10,7 +10,7 @@ use x509_parser::prelude::FromDer as _;
 use crate::kernel::secret_keys::CERTIFICATE;
 use crate::secrets::pair::{Leaf, Pair, Refused};
 use crate::secrets::refusal::Refusal;
-use crate::secrets::rotation_check::State;
+use crate::secrets::rotation_check::RotationState;
 
 /// What the agent knows at one moment.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ pub enum Step {
     /// Nothing more to do now: wait until the files change, or some time has passed.
     Wait {
         /// What to say meanwhile.
-        state: State,
+        state: RotationState,
         /// The parts that memcached did not take as it was told to. It is told of them again.
         failed: BTreeSet<Part>,
     },
@@ -299,13 +299,13 @@ fn wait(PartStates { certificates, passwords }: PartStates) -> Step {
         }
     }
     let state = if !refusals.is_empty() {
-        State::Refused { refusals }
+        RotationState::Refused { refusals }
     } else if !reasons.is_empty() {
-        State::Taking { reason: reasons.join("; ") }
+        RotationState::Taking { reason: reasons.join("; ") }
     } else if !restart.is_empty() {
-        State::NeedsRestart { reason: restart.join("; ") }
+        RotationState::NeedsRestart { reason: restart.join("; ") }
     } else {
-        State::Taken { until_restart }
+        RotationState::Taken { until_restart }
     };
     Step::Wait { state, failed }
 }

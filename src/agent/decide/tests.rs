@@ -59,15 +59,15 @@ fn bad() -> Refusal {
 }
 
 fn taken() -> Step {
-    Step::Wait { state: State::Taken { until_restart: Vec::new() }, failed: BTreeSet::new() }
+    Step::Wait { state: RotationState::Taken { until_restart: Vec::new() }, failed: BTreeSet::new() }
 }
 
 fn refused(refusals: Vec<Refusal>) -> Step {
-    Step::Wait { state: State::Refused { refusals }, failed: BTreeSet::new() }
+    Step::Wait { state: RotationState::Refused { refusals }, failed: BTreeSet::new() }
 }
 
 fn failed(part: Part, reason: &str) -> Step {
-    Step::Wait { state: State::Taking { reason: reason.to_owned() }, failed: [part].into() }
+    Step::Wait { state: RotationState::Taking { reason: reason.to_owned() }, failed: [part].into() }
 }
 
 #[test]
@@ -142,7 +142,8 @@ fn a_handshake_that_fails_lets_no_mistaken_pair_through() {
 #[test]
 fn a_key_of_another_kind_waits_for_a_restart() {
     let new = Ok(pair(2040, &PKCS_ED25519, "a.test"));
-    let Step::Wait { state: State::NeedsRestart { reason }, .. } = decided(&new, No, &shows(&good())) else {
+    let Step::Wait { state: RotationState::NeedsRestart { reason }, .. } = decided(&new, No, &shows(&good()))
+    else {
         panic!("it does not wait");
     };
     assert!(reason.contains("has an Ed25519 key and the one that is served an ECDSA key"), "{reason}");
@@ -310,7 +311,7 @@ fn a_step_that_failed_is_tried_again_and_a_refusal_beside_it_is_said() {
     let after = |refusals| after_failure(sight(refusals), Part::Certificates, "memcached is away".to_owned());
     assert_eq!(after(&[]), failed(Part::Certificates, "memcached is away"));
     let said = Step::Wait {
-        state: State::Refused { refusals: empty.to_vec() },
+        state: RotationState::Refused { refusals: empty.to_vec() },
         failed: [Part::Certificates].into(),
     };
     assert_eq!(after(&empty), said);
