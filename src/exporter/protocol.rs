@@ -61,7 +61,7 @@ pub const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated";
 
 /// Why an answer holds no statistics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum StatsError {
     /// memcached wants a password first.
     #[error("it wants a user and a password")]
     Unauthenticated,
@@ -78,15 +78,15 @@ impl Stats {
     ///
     /// # Errors
     /// When the line is not one of statistics.
-    pub fn take(&mut self, command: StatsCommand, line: &str) -> Result<Taken, Refusal> {
+    pub fn take(&mut self, command: StatsCommand, line: &str) -> Result<Taken, StatsError> {
         match line {
             "END" => return Ok(Taken::All),
-            UNAUTHENTICATED => return Err(Refusal::Unauthenticated),
+            UNAUTHENTICATED => return Err(StatsError::Unauthenticated),
             _ => {}
         }
         let stat = line.strip_prefix("STAT ").and_then(|rest| rest.split_once(' ').or(Some((rest, ""))));
         let Some((name, value)) = stat else {
-            return Err(Refusal::Other(line.chars().take(QUOTED).collect()));
+            return Err(StatsError::Other(line.chars().take(QUOTED).collect()));
         };
         let (group, name) = match command {
             StatsCommand::General => (&mut self.server, name),
@@ -202,16 +202,16 @@ mod tests {
     }
 
     #[rstest]
-    #[case("CLIENT_ERROR unauthenticated", Refusal::Unauthenticated)]
-    #[case("ERROR", Refusal::Other("ERROR".to_owned()))]
-    #[case("", Refusal::Other(String::new()))]
-    fn what_is_no_statistic_is_refused(#[case] line: &str, #[case] refusal: Refusal) {
-        assert_eq!(Stats::default().take(StatsCommand::General, line), Err(refusal));
+    #[case("CLIENT_ERROR unauthenticated", StatsError::Unauthenticated)]
+    #[case("ERROR", StatsError::Other("ERROR".to_owned()))]
+    #[case("", StatsError::Other(String::new()))]
+    fn what_is_no_statistic_is_refused(#[case] line: &str, #[case] error: StatsError) {
+        assert_eq!(Stats::default().take(StatsCommand::General, line), Err(error));
     }
 
     #[test]
     fn of_a_strange_answer_only_the_beginning_is_quoted() {
-        let Err(Refusal::Other(quoted)) = Stats::default().take(StatsCommand::General, &"ä".repeat(1000))
+        let Err(StatsError::Other(quoted)) = Stats::default().take(StatsCommand::General, &"ä".repeat(1000))
         else {
             panic!("taken");
         };

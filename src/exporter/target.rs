@@ -14,7 +14,7 @@ use tokio::io::{
 };
 use tokio::net::TcpStream;
 
-use super::protocol::{Credentials, NoCredentials, Refusal, Stats, StatsCommand, Taken, accepted};
+use super::protocol::{Credentials, NoCredentials, Stats, StatsCommand, StatsError, Taken, accepted};
 use super::tls::{Tls, TlsError};
 
 /// The most bytes that all answers of a scrape may have: many times the largest answers (63 slab classes of some 50 lines), so
@@ -92,7 +92,7 @@ pub enum ScrapeError {
     TooMuch,
     /// memcached answered something else than statistics.
     #[error(transparent)]
-    Refused(Refusal),
+    Refused(StatsError),
     /// memcached wants a password, and none is configured.
     #[error("it wants a user and a password: give a password file")]
     NoPasswordFile,
@@ -150,7 +150,7 @@ impl Target {
         let mut talk = Talk { stream: BufReader::new(stream), left: LARGEST };
         let mut stats = Stats::default();
         match talk.ask(StatsCommand::General, &mut stats).await {
-            Err(ScrapeError::Refused(Refusal::Unauthenticated)) => {
+            Err(ScrapeError::Refused(StatsError::Unauthenticated)) => {
                 self.authenticate(&mut talk).await?;
                 talk.ask(StatsCommand::General, &mut stats).await?;
             }
