@@ -72,11 +72,11 @@ impl Read {
         let mut metrics = Vec::new();
         for (class, group) in groups {
             for (values, value) in series {
-                let Some(figure) = self.figure(*value, group) else { continue };
+                let Some(sample) = self.sample(*value, group) else { continue };
                 let class = class.map(|class| label("slab", &class.to_string()));
-                let values = values.iter().copied().chain(figure.text);
+                let values = values.iter().copied().chain(sample.text);
                 let pairs = labels.iter().zip(values).map(|(name, value)| label(name, value));
-                metrics.push(metric(kind, class.into_iter().chain(pairs).collect(), figure.value));
+                metrics.push(metric(kind, class.into_iter().chain(pairs).collect(), sample.value));
             }
         }
         if !metrics.is_empty() {
@@ -84,7 +84,7 @@ impl Read {
         }
     }
 
-    fn figure<'a>(&mut self, value: Value, group: &'a Group) -> Option<Figure<'a>> {
+    fn sample<'a>(&mut self, value: Value, group: &'a Group) -> Option<Sample<'a>> {
         let mut get = |name: &'static str, read: fn(&str) -> Option<f64>| {
             let text = group.get(name)?;
             let value = read(text);
@@ -94,25 +94,25 @@ impl Read {
             value
         };
         match value {
-            Value::Number(name) => get(name, number).map(Figure::from),
-            Value::Switch(name) => get(name, switch).map(Figure::from),
-            Value::Time(name) => get(name, time).map(Figure::from),
+            Value::Number(name) => get(name, number).map(Sample::from),
+            Value::Switch(name) => get(name, switch).map(Sample::from),
+            Value::Time(name) => get(name, time).map(Sample::from),
             Value::Less(name, others) => {
                 let others = others.iter().map(|other| get(other, number)).sum::<Option<f64>>()?;
-                get(name, number).map(|all| Figure::from(all - others))
+                get(name, number).map(|all| Sample::from(all - others))
             }
-            Value::Text(name) => group.get(name).map(|text| Figure { value: 1.0, text: Some(text) }),
+            Value::Text(name) => group.get(name).map(|text| Sample { value: 1.0, text: Some(text) }),
         }
     }
 }
 
-/// A figure, with the text that it has instead of a number.
-struct Figure<'a> {
+/// A sample of a metric, with the text that it has instead of a number.
+struct Sample<'a> {
     value: f64,
     text: Option<&'a str>,
 }
 
-impl From<f64> for Figure<'_> {
+impl From<f64> for Sample<'_> {
     fn from(value: f64) -> Self {
         Self { value, text: None }
     }
