@@ -84,7 +84,7 @@ pub(super) const QUOTED: [&str; 13] = [
 
 /// What a condition says beside all of its status; the text itself where nobody knows what it means.
 pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Claim>, String> {
-    // A trouble that passes is no reason of Ready, which says it in the words of Reconciling.
+    // A failure that passes is no reason of Ready, which says it in the words of Reconciling.
     let passes =
         |it: &Condition| it.reason == "RetryingAfterError" || it.reason == "WaitingForGarbageCollection";
     if condition.reason == "MemcachedNotReady"
