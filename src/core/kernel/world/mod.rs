@@ -22,7 +22,7 @@ use super::live::Live;
 use super::object::{ChildKind, Key, Scope, Watched};
 use super::orphan::LeftBehind;
 use super::rollout_budget::RolloutBudget;
-use pods::{Asked, Pods};
+use pods::{ExpectedPods, Pods};
 use resource::Resource;
 use secret::{Secret, secret_names};
 
@@ -480,7 +480,7 @@ impl World {
         let Some(known) = self.resources.get(resource) else { return };
         let rollout = known.live(ChildKind::StatefulSet).and_then(|live| live.rollout.as_ref());
         let made = rollout.map_or(0, |it| it.replicas);
-        let asked = Asked { known: asked_before.max(made), all: known.asked_pods() };
+        let asked = ExpectedPods { known: asked_before.max(made), all: known.asked_pods() };
         self.pods.expect(resource, asked, now);
     }
 

@@ -26,7 +26,7 @@ pub struct Pods {
 
 /// How many pods the StatefulSet of a resource asks for.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct ExpectedPods {
     /// So many of them it asked for before, or has made.
     pub known: i32,
     /// So many in all.
@@ -115,7 +115,7 @@ impl Pods {
 
     /// Notes the pods that a StatefulSet asks for now and that it has not made: no watch tells of one that is refused from the
     /// start.
-    pub fn expect(&mut self, resource: &Key, asked: Asked, now: Timestamp) {
+    pub fn expect(&mut self, resource: &Key, asked: ExpectedPods, now: Timestamp) {
         for pod in (asked.known..asked.all).map(|number| resource.pod(number)) {
             if self.noted.get(&pod).and_then(NotedPod::named).is_none() {
                 self.miss(resource, pod, now);
