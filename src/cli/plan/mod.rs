@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use kube::Client;
 
 use self::forecast::{Forecast, OperatorSettings, ResourcePlan, When};
-use self::wanted::{Wanted, wanted};
+use self::wanted::{FileResources, wanted};
 use super::default_images::Images;
 use super::exit_codes::{CHANGES, PROBLEMS};
 use super::files::Files;
@@ -163,7 +163,7 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Whole> {
 /// # Errors
 /// When the cluster cannot be read.
 pub(super) async fn of_cluster(client: &Client, namespaces: &[String]) -> Result<Vec<ResourcePlan>> {
-    let what = survey::What { namespaces, selector: None, wanted: &Wanted::default() };
+    let what = survey::What { namespaces, selector: None, wanted: &FileResources::default() };
     let settings = OperatorSettings {
         adoption: AdoptTemplates::Off.into(),
         images: DefaultImages::default(),
@@ -261,7 +261,7 @@ mod tests {
         let cache = json!({
             "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": "cache"}, "spec": {},
         });
-        let wanted = Wanted { resources: vec![cache], findings: Vec::new() };
+        let wanted = FileResources { resources: vec![cache], findings: Vec::new() };
         let what = survey::What { namespaces: &[], selector: None, wanted: &wanted };
         let (adoption, images) = (AdoptTemplates::Off.into(), DefaultImages::default());
         forecast(client, what, OperatorSettings { adoption, images, operator_pods: None }).await

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::stored;
-use super::wanted::{Wanted, refuse};
+use super::wanted::{FileResources, refuse};
 use crate::api::RESTART_TRIGGER;
 use crate::api::spec::Violation;
 use crate::cli::check::Finding;
@@ -38,7 +38,7 @@ pub(super) struct What<'a> {
     pub(super) selector: Option<&'a str>,
     /// The objects of files. With some, the resources are these, as they would be after an apply, and only their namespaces
     /// are read.
-    pub(super) wanted: &'a Wanted,
+    pub(super) wanted: &'a FileResources,
 }
 
 /// The client and the namespaces of a survey.
@@ -194,7 +194,7 @@ fn key(object: &Value, namespaces: &[String], of_context: &str) -> Result<Key> {
 
 /// What the API server would refuse in files although it takes what is stored so.
 fn refused_findings<'a>(
-    files: &'a Wanted,
+    files: &'a FileResources,
     whose: impl Fn(&Value) -> Result<Key>,
     found: &BTreeMap<Key, &DynamicObject>,
 ) -> Result<Vec<&'a Finding>> {
@@ -307,7 +307,7 @@ mod tests {
     fn refused(text: &str, live: Value) -> Vec<String> {
         let mut report = Report::default();
         report.check("files.yaml", text);
-        let files = Wanted { resources: report.resources, findings: report.findings };
+        let files = FileResources { resources: report.resources, findings: report.findings };
         let live: DynamicObject = serde_json::from_value(live).unwrap();
         let found = [(Key { namespace: "shop".to_owned(), name: "cache".to_owned() }, &live)].into();
         let refused = refused_findings(&files, |file| key(file, &[], "shop"), &found).unwrap();

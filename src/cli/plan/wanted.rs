@@ -12,14 +12,14 @@ use crate::cli::visible::visible;
 
 /// What files hold.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(super) struct FileResources {
     /// The resources.
     pub(super) resources: Vec<Value>,
     /// What the API server would refuse in them, where it is not stored so.
     pub(super) findings: Vec<Finding>,
 }
 
-impl Wanted {
+impl FileResources {
     /// Says on standard error what is wrong.
     pub(super) fn complain(&self) {
         self.findings.iter().for_each(|finding| eprintln!("{}", visible(&finding.to_string())));
@@ -30,7 +30,7 @@ impl Wanted {
 ///
 /// # Errors
 /// When one cannot be read, or the API server would refuse a resource whatever is stored: nothing would come of it.
-pub(super) fn wanted(files: &Files) -> Result<Wanted> {
+pub(super) fn wanted(files: &Files) -> Result<FileResources> {
     let mut report = Report::default();
     for Text { file, text } in files.read()? {
         report.check(&file, &text);
@@ -44,7 +44,7 @@ pub(super) fn wanted(files: &Files) -> Result<Wanted> {
         files.is_empty() || !resources.is_empty(),
         "there is no {KIND} of {GROUP} in the files: {report}"
     );
-    Ok(Wanted { resources: report.resources, findings: report.findings })
+    Ok(FileResources { resources: report.resources, findings: report.findings })
 }
 
 /// Prints what is wrong with files.
