@@ -100,7 +100,7 @@ fn feed(hasher: &mut Sha256, value: &Value) {
     match value {
         Value::Object(map) => {
             let mut fields: Vec<_> = map.iter().collect();
-            fields.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            fields.sort_unstable_by_key(|(name, _)| *name);
             hasher.update(b"{");
             for (key, value) in fields {
                 feed_sized(hasher, key);
