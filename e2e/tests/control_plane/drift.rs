@@ -40,8 +40,11 @@ use crate::unrepairable_fields::{Outcome, expected, is_about_the_partition, writ
 
 /// Resources that are worked on at a time.
 const AT_ONCE: usize = 6;
-/// Cases of one resource: so few that the repair limiter does not hold them.
-const CASES: usize = 6;
+/// Repairs of one resource, in writes: so few that the repair limiter does not hold them, which lets twelve of a child pass in a minute.
+const WRITES: usize = 10;
+
+/// Whoever meddles.
+const MEDDLER: &str = "meddler";
 
 /// The resources whose children are meddled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumCount)]
@@ -110,11 +113,16 @@ impl Case {
     /// Whether it leaves something behind that could be in another's way: whoever changes what tells the items of a
     /// list apart makes another item. Of the partition more than one number of writes is right, which is no other's.
     fn leaves_traces(&self) -> bool {
-        expected(self) == Outcome::Released
-            || is_about_the_partition(&self.path)
-            || self.path.rsplit_once("].").is_some_and(|(item, field)| {
+        let makes_another_item = || {
+            self.path.rsplit_once("].").is_some_and(|(item, field)| {
                 item.rsplit_once('[').is_some_and(|(_, keys)| keys.contains(&format!("{field}=")))
             })
+        };
+        match expected(self) {
+            Outcome::Released => true,
+            Outcome::Repaired => is_about_the_partition(&self.path) || makes_another_item(),
+            Outcome::Refused | Outcome::Defaulted => is_about_the_partition(&self.path),
+        }
     }
 
     /// Meddles and waits until that is undone.
@@ -124,7 +132,8 @@ impl Case {
         let values = ours(&before)?;
         let leaf = leaves(&before)?.into_iter().find(|leaf| leaf.path == self.path);
         let leaf = leaf.context("every resource of a sample has the same fields")?;
-        let (started, meddled) = (Instant::now(), self.meddle(&child, &leaf, &json!(before)).await?);
+        let params = PatchParams { field_manager: Some(MEDDLER.to_owned()), ..PatchParams::default() };
+        let (started, meddled) = (Instant::now(), self.meddle(&child, &params, &leaf, &json!(before)).await?);
         let ended = |outcome| Ok(Ended { outcome, took: started.elapsed() });
         let Some(meddled) = meddled else { return ended(Outcome::Refused) };
         // Of a field that is ours and is not there any more nothing can be read.
@@ -147,7 +156,13 @@ impl Case {
     }
 
     /// The object after the meddling; `None` when the API server refuses it.
-    async fn meddle(&self, child: &Child, leaf: &Leaf, live: &Value) -> Result<Option<DynamicObject>> {
+    async fn meddle(
+        &self,
+        child: &Child,
+        params: &PatchParams,
+        leaf: &Leaf,
+        live: &Value,
+    ) -> Result<Option<DynamicObject>> {
         let (pointer, value) = (leaf.pointer(live)?, leaf.value(live)?);
         let to = match self.meddling {
             Meddling::Remove => None,
@@ -167,9 +182,7 @@ impl Case {
             // It needs a name. The API server takes the address away with the same request.
             operations.push(json!({"op": "add", "path": "/spec/externalName", "value": "example.com"}));
         }
-        let patch = json!(operations);
-        let params = PatchParams { field_manager: Some("meddler".to_owned()), ..PatchParams::default() };
-        match child.patch_json(&params, patch).await {
+        match child.patch_json(params, json!(operations)).await {
             Ok(object) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if status.code == 422 => Ok(None),
             Err(error) => Err(error).with_context(|| format!("{self:?}")),
@@ -202,6 +215,26 @@ async fn cases(space: &Space, sample: Sample) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// Parts of these cases, in their order, each with as many writes as one resource serves.
+fn portions(cases: Vec<Case>) -> Vec<Vec<Case>> {
+    let mut portions: Vec<Vec<Case>> = Vec::new();
+    let mut left = 0;
+    for case in cases {
+        let cost = *writes(expected(&case), &case.path).end();
+        match portions.last_mut() {
+            Some(portion) if cost <= left => {
+                left -= cost;
+                portion.push(case);
+            }
+            _ => {
+                left = WRITES - cost;
+                portions.push(vec![case]);
+            }
+        }
+    }
+    portions
+}
+
 /// A child as [`Requests::of_children`] names it.
 fn written_child(kind: ChildKind, resource: &str) -> String {
     format!("{} {}", kind.plural(), kind.name_of_child(resource))
@@ -224,8 +257,8 @@ async fn lanes(space: &Space) -> Result<Vec<Lane>> {
         let mut cases = cases(space, sample).await?;
         cases.retain(|case| known.insert(case.clone()));
         let (alone, together): (Vec<_>, Vec<_>) = cases.into_iter().partition(Case::leaves_traces);
-        let alone = alone.chunks(1).map(<[Case]>::to_vec);
-        for cases in together.chunks(CASES).map(<[Case]>::to_vec).chain(alone) {
+        let alone = alone.into_iter().map(|case| vec![case]);
+        for cases in portions(together).into_iter().chain(alone) {
             lanes.push(Lane { sample, name: format!("cache-{}", lanes.len()), cases });
         }
     }
