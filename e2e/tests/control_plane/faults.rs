@@ -286,7 +286,8 @@ impl Life {
     /// waits for one fault.
     fn takes(&self, plan: &Plan) -> bool {
         let goes_with = |it: &Plan| {
-            it.phase != plan.phase && !it.is_final() && !plan.is_final() && !(it.is_slow() && plan.is_slow())
+            let (is_final, are_slow) = (it.is_final() || plan.is_final(), it.is_slow() && plan.is_slow());
+            it.phase != plan.phase && !is_final && !are_slow
         };
         self.kind == plan.kind && self.plans.iter().all(goes_with)
     }

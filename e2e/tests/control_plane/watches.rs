@@ -154,7 +154,7 @@ async fn lane(space: &Space, kinds: &[&'static str], verb: Verb) -> Result<usize
     for (turn, memory) in (0..faults.len()).zip(65..) {
         let aim = |(number, kind): (usize, &&'static str)| {
             let at = (turn + number) % faults.len();
-            Aim { verbs, resource: *kind, name: String::new(), fault: faults[at], lasting: lasting(at) }
+            Aim { verbs, resource: kind, name: String::new(), fault: faults[at], lasting: lasting(at) }
         };
         let aims: Vec<_> = kinds.iter().enumerate().map(aim).collect();
         let described = format!("{aims:?}");
