@@ -61,7 +61,7 @@ const fn answers(op: &Op) -> bool {
 }
 
 proptest! {
-    // 256 histories each; PROPTEST_CASES=20000 for a long night.
+    // 256 histories each; `make search` tries 20,000.
     #![proptest_config(ProptestConfig { max_shrink_iters: 5_000, ..ProptestConfig::default() })]
 
     #[test]
