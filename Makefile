@@ -59,7 +59,8 @@ check: test-prerequisites ## Quick loop: format, clippy without tests, pure test
 		clippy pure-tests $(OR_TOOK)
 	@$(HERE)scripts/took $@ $(BEGAN)
 
-# In a folder of its own, because two cargos at once wait for each other in one. `make test` lints the tests and e2e too.
+# In a folder of its own, because two cargos at once wait for each other in one. `make test` lints the tests and e2e too, before it
+# builds, and in the folder of the build: macros and build scripts of the dependencies are then compiled once.
 .PHONY: clippy
 clippy:
 	@cargo clippy --workspace --exclude e2e --locked --target-dir target/clippy -- -D warnings
@@ -73,7 +74,7 @@ pure-tests:
 test: export MAKE_TEST_BEGAN := $(BEGAN)
 test: test-prerequisites ## All tests, those on a real Kubernetes included (T=name: one program, or tests of that name)
 	@cargo fmt --all --check $(OR_TOOK)
-	@cargo clippy --workspace --all-targets --locked --target-dir target/clippy -- -D warnings $(OR_TOOK)
+	@cargo clippy --workspace --all-targets --locked -- -D warnings $(OR_TOOK)
 	@cargo build --workspace --locked --bin memcached-operator --features memcached-operator/next-revision $(OR_TOOK)
 	@cp target/debug/memcached-operator target/debug/memcached-operator-next
 	@cargo build --workspace --bins --locked $(OR_TOOK)

@@ -1,9 +1,9 @@
 //! Requests that fail, each kind of request in each way: everything comes to the same end, with no rollout more than
 //! without the fault, and nothing that passes by itself is ever called stalled.
 //!
-//! One operator works on many resources, each with one fault in its life. The life has four phases; it is compared with
-//! that of a resource without any fault. The kind of the workload is one more value: every other life has a StatefulSet, with
-//! one pod.
+//! One operator works on many resources, each with faults in its life. The life has four phases, each of which ends before the next
+//! one begins, so that a life takes one fault in each; it is compared with that of a resource without any fault. The kind of the
+//! workload is one more value: every other life has a StatefulSet, with one pod.
 
 use std::sync::Arc;
 
@@ -139,6 +139,18 @@ impl Target {
             Self::Event => (&[Verb::Post], "events"),
         }
     }
+
+    /// Whether a watch shows what became of the request.
+    fn is_written(self) -> bool {
+        match self {
+            Self::CreateWorkload
+            | Self::CreateService
+            | Self::ApplyWorkload
+            | Self::ApplyService
+            | Self::Status => true,
+            Self::ReadSecret | Self::ReadWorkload | Self::ReadService | Self::Event => false,
+        }
+    }
 }
 
 /// Which request fails in which phase.
@@ -158,10 +170,9 @@ const POINTS: [(Phase, Target); 13] = [
     (Phase::Touch, Target::ReadSecret),
 ];
 
-/// One fault in the life of one resource.
+/// One fault in the life of a resource.
 #[derive(Clone, Debug)]
 struct Plan {
-    name: String,
     kind: Workload,
     phase: Phase,
     target: Target,
@@ -178,11 +189,10 @@ impl Plan {
                 for lasting in [Lasting::Once, Lasting::UntilCleared] {
                     let sampled = (at + of) % SAMPLE == 0;
                     if lasting == Lasting::Once || sampled {
-                        let name = format!("plan-{:03}", plans.len());
                         // A fault that lasts meets the other kind.
                         let is_named = (at + of + usize::from(lasting == Lasting::UntilCleared)) % 2 == 1;
                         let kind = if is_named { Workload::StatefulSet } else { Workload::Deployment };
-                        plans.push(Self { name, kind, phase, target, fault, lasting });
+                        plans.push(Self { kind, phase, target, fault, lasting });
                     }
                 }
             }
@@ -199,65 +209,37 @@ impl Plan {
         slow.contains(&self.fault) || self.target == Target::Event
     }
 
-    fn aim(&self) -> Aim {
+    fn aim(&self, name: &str) -> Aim {
         let (verbs, resource) = self.target.of(self.kind);
-        Aim { verbs, resource, name: self.name.clone(), fault: self.fault, lasting: self.lasting }
+        Aim { verbs, resource, name: name.to_owned(), fault: self.fault, lasting: self.lasting }
     }
 
-    fn arm(&self, faults: &Faults) {
+    fn arm(&self, name: &str, faults: &Faults) {
         let (_, resource) = self.target.of(self.kind);
         if matches!(self.target, Target::ReadWorkload | Target::ReadService) {
             let verbs = &[Verb::Create, Verb::Apply];
             let (fault, lasting) = (Fault::Conflict, Lasting::Once);
-            faults.arm(Aim { verbs, resource, name: self.name.clone(), fault, lasting });
+            faults.arm(Aim { verbs, resource, name: name.to_owned(), fault, lasting });
         }
-        faults.arm(self.aim());
+        faults.arm(self.aim(name));
     }
 
     /// Whether the API server says no to what is written for good, so that a person has to change something.
     fn is_final(&self) -> bool {
-        let reads = matches!(self.target, Target::ReadSecret | Target::ReadWorkload | Target::ReadService);
-        self.fault == Fault::Invalid && !reads && self.target != Target::Event
+        self.fault == Fault::Invalid && self.target.is_written()
     }
 
     /// How often it has to strike before it is cleared: once, where nothing is tried again.
     fn strikes(&self) -> usize {
-        let writes_child = matches!(
-            self.target,
-            Target::CreateWorkload | Target::CreateService | Target::ApplyWorkload | Target::ApplyService
-        );
-        // The watch tells the operator that it is done.
-        let told = writes_child && self.fault.is_done();
+        // The watch tells the operator that what it wrote is there, often before it would try again.
+        let told = self.target.is_written() && self.fault.is_done();
         let tried_again = !self.is_final() && !told && self.target != Target::Event;
         if self.lasting == Lasting::UntilCleared && tried_again { 2 } else { 1 }
     }
 
-    /// The whole life, with the fault in it.
-    async fn live(&self, space: &Space, faults: &Faults) -> Result<()> {
-        for &phase in Phase::VARIANTS {
-            if phase != self.phase {
-                phase.play(space, self.kind, &self.name).await?;
-            } else {
-                self.arm(faults);
-                phase.play(space, self.kind, &self.name).await?;
-                faults.await_fired(&self.aim(), self.strikes()).await?;
-                faults.clear(&self.name);
-                if self.is_final() {
-                    self.mend(space).await?;
-                    if phase == Phase::Create && self.target != Target::Status {
-                        continue; // on to the edit
-                    }
-                }
-            }
-            phase.await_end(space, &self.name).await.with_context(|| format!("{phase:?}"))?;
-        }
-        Ok(())
-    }
-
     /// What a person does about a refusal for good: something else. Where the refused request depends on nothing that
     /// can be written, a touch has to do.
-    async fn mend(&self, space: &Space) -> Result<()> {
-        let name = self.name.as_str();
+    async fn mend(&self, space: &Space, name: &str) -> Result<()> {
         if self.target != Target::Status {
             let told = |it: &Memcached| reason(it, "Stalled") == Some("InvalidSpec");
             space.wait::<Memcached>(name, "it says what is wrong", |it| it.is_some_and(told)).await?;
@@ -281,17 +263,81 @@ impl Plan {
             _ => Ok(()),
         }
     }
+}
+
+/// A resource, and the faults in its life: at most one in each phase.
+#[derive(Clone, Debug)]
+struct Life {
+    name: String,
+    kind: Workload,
+    plans: Vec<Plan>,
+}
+
+impl Life {
+    /// As few lives as take all of these plans.
+    fn with_all(plans: Vec<Plan>) -> Vec<Self> {
+        let mut lives: Vec<Self> = Vec::new();
+        for plan in plans {
+            match lives.iter_mut().find(|life| life.takes(&plan)) {
+                Some(life) => life.plans.push(plan),
+                None => {
+                    let (name, kind) = (format!("life-{:03}", lives.len()), plan.kind);
+                    lives.push(Self { name, kind, plans: vec![plan] });
+                }
+            }
+        }
+        lives
+    }
+
+    /// Whether a plan goes with those that it has. What is refused for good makes a history of its own, and whoever waits long
+    /// waits for one fault.
+    fn takes(&self, plan: &Plan) -> bool {
+        let goes_with = |it: &Plan| {
+            let (is_final, are_slow) = (it.is_final() || plan.is_final(), it.is_slow() && plan.is_slow());
+            it.phase != plan.phase && !is_final && !are_slow
+        };
+        self.kind == plan.kind && self.plans.iter().all(goes_with)
+    }
+
+    /// The plan whose fault is for good, if this is such a life.
+    fn final_plan(&self) -> Option<&Plan> {
+        self.plans.iter().find(|plan| plan.is_final())
+    }
+
+    /// The whole life, with the faults in it.
+    async fn live(&self, space: &Space, faults: &Faults) -> Result<()> {
+        let name = self.name.as_str();
+        for &phase in Phase::VARIANTS {
+            if let Some(plan) = self.plans.iter().find(|plan| plan.phase == phase) {
+                plan.arm(name, faults);
+                phase.play(space, self.kind, name).await?;
+                faults.await_fired(&plan.aim(name), plan.strikes()).await?;
+                faults.clear(name);
+                if plan.is_final() {
+                    plan.mend(space, name).await?;
+                    if phase == Phase::Create && plan.target != Target::Status {
+                        continue; // on to the edit
+                    }
+                }
+            } else {
+                phase.play(space, self.kind, name).await?;
+            }
+            phase.await_end(space, name).await.with_context(|| format!("{phase:?}"))?;
+        }
+        Ok(())
+    }
 
     /// What is wrong with how it ended, if something is.
     async fn judge(&self, space: &Space, golden: &Golden, record: &Record) -> Result<()> {
         let templates = record.templates(&self.name)?;
+        let ended = self.final_plan();
         // What was refused for good was not rolled out.
         let allowed =
-            if self.is_final() { 1..=golden.templates } else { golden.templates..=golden.templates };
+            if ended.is_some() { 1..=golden.templates } else { golden.templates..=golden.templates };
         ensure!(allowed.contains(&templates), "{templates} pod templates instead of {allowed:?}");
         let stalled = record.stalled(&self.name)?;
-        ensure!(self.is_final() || stalled.is_empty(), "it was stalled: {stalled:?}");
-        if self.is_final() && matches!(self.target, Target::CreateWorkload | Target::ApplyWorkload) {
+        ensure!(ended.is_some() || stalled.is_empty(), "it was stalled: {stalled:?}");
+        if ended.is_some_and(|it| matches!(it.target, Target::CreateWorkload | Target::ApplyWorkload)) {
             return Ok(()); // its workload has another history: one edit more, or one template less
         }
         await_answer("the same end as without a fault", async || {
@@ -357,26 +403,28 @@ async fn requests_that_fail_in_any_way_change_neither_the_end_nor_the_number_of_
         )?;
 
         let plans = Plan::all();
-        let run = async |plan: &Plan| {
-            let lived = plan.live(space, &faults).await;
-            let golden = match plan.kind {
+        let all = plans.len();
+        let with_names = plans.iter().filter(|plan| plan.kind == Workload::StatefulSet).count();
+        let lives = Life::with_all(plans);
+        let run = async |life: &Life| {
+            let lived = life.live(space, &faults).await;
+            let golden = match life.kind {
                 Workload::Deployment => &unnamed,
                 Workload::StatefulSet => &named,
             };
             let judged = match lived {
-                Ok(()) => plan.judge(space, golden, &record).await,
+                Ok(()) => life.judge(space, golden, &record).await,
                 Err(error) => Err(error),
             };
-            Ok(judged.err().map(|error| format!("{plan:?}: {error:#}")))
+            Ok(judged.err().map(|error| format!("{life:?}: {error:#}")))
         };
-        let wrong: Vec<_> = at_once(AT_ONCE, plans.iter().map(run)).await?.into_iter().flatten().collect();
-        let with_names = plans.iter().filter(|plan| plan.kind == Workload::StatefulSet).count();
+        let wrong: Vec<_> = at_once(AT_ONCE, lives.iter().map(run)).await?.into_iter().flatten().collect();
         println!(
-            "{} plans, {with_names} with a StatefulSet, {} with another end than without a fault",
-            plans.len(),
+            "{all} plans, {with_names} with a StatefulSet, in {} lives, {} with another end than without a fault",
+            lives.len(),
             wrong.len()
         );
-        ensure!(with_names > 0 && with_names < plans.len(), "one kind is missing");
+        ensure!(with_names > 0 && with_names < all, "one kind is missing");
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
         operator.end().await
     })

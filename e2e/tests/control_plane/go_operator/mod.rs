@@ -13,19 +13,17 @@ use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, await_ready, ready, state, temporary};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, ready, state};
 use e2e::testing::kubelet::Kubelet;
-use e2e::testing::{SharedFixture, Space, TestTime, await_answer, in_namespace_of, monitors};
-use e2e::{Shape, TemporaryCluster};
+use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use kube::{Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
-use strum::VariantArray as _;
 
 use crate::identity::await_a_later_second;
 use crate::support::go_operator::{self, NAME};
@@ -34,23 +32,6 @@ use crate::support::record::Record;
 const MINIMAL: &str = include_str!("../../fixtures/go-operator/minimal.yaml");
 const EVERYTHING: &str = include_str!("../../fixtures/go-operator/everything.yaml");
 const AUTOSCALED: &str = include_str!("../../fixtures/go-operator/autoscaled.yaml");
-
-/// A cluster of these tests' own: it serves ServiceMonitors. Those of [`preflight`] are in this module, so that they run beside
-/// the others, and it is made once.
-static CLUSTER: SharedFixture<TemporaryCluster> = SharedFixture::new();
-
-async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
-    // Also while another test makes the cluster.
-    let _time = TestTime::begin();
-    let cluster = CLUSTER.borrow(with_monitors).await?;
-    in_namespace_of(&cluster, prefix, body).await
-}
-
-async fn with_monitors() -> Result<TemporaryCluster> {
-    let cluster = temporary("change-over", Shape::Controllers).await?;
-    monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
-    Ok(cluster)
-}
 
 /// What must not change, and what came of the rest.
 #[derive(Clone, Debug, PartialEq)]
@@ -411,10 +392,22 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
     .await
 }
 
+/// Where the operator is killed at the n-th write.
+type Positions = fn(usize) -> Position;
+
+/// To the cluster, the end of one write is the time before the next one: each write meets the time before it is sent, and one of the
+/// two that follow.
+const POSITIONS: [Positions; 2] = [
+    |_: usize| Position::BeforeItIsSent,
+    |number: usize| {
+        if number.is_multiple_of(2) { Position::AfterTheAnswer } else { Position::BeforeTheAnswer }
+    },
+];
+
 /// Plays the change-over with a kill at every write, one after the other, until there is none. Gives how many there were.
-async fn every_write(position: Position) -> Result<usize> {
+async fn every_write(positions: Positions) -> Result<usize> {
     for number in 1.. {
-        let mut points = None;
+        let (mut points, position) = (None, positions(number));
         in_space("cut", async |space: &Space| {
             let _kubelet = Kubelet::start(space);
             let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
@@ -457,7 +450,7 @@ async fn every_write(position: Position) -> Result<usize> {
 #[tokio::test]
 async fn an_operator_that_is_killed_at_any_write_of_a_change_over_rolls_nothing_and_leaves_nothing_half()
 -> Result<()> {
-    let points = at_once(3, Position::VARIANTS.iter().copied().map(every_write)).await?;
+    let points = at_once(POSITIONS.len(), POSITIONS.map(every_write)).await?;
     println!("{points:?} crash points, all with the same end");
     println!("{} steps replayed to the letter so far", REPLAYED.load(Ordering::Relaxed));
     ensure!(points.iter().all(|points| *points > 8), "six children, twice each, and a status: {points:?}");

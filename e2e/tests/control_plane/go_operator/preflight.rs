@@ -88,7 +88,7 @@ async fn the_preflight_names_the_go_operator_and_every_cache_that_would_roll() -
     .await
 }
 
-/// Both kinds of webhooks. They belong to the whole cluster, which is these tests' own.
+/// Both kinds of webhooks. They belong to the whole cluster: only those of this test have the label that the page names.
 fn webhooks(space: &Space) -> [(&'static str, Api<DynamicObject>); 2] {
     ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].map(|kind| {
         let resource =
