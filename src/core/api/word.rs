@@ -1,8 +1,8 @@
 //! A text that is nearly always one of a few: the status and the reason of a condition, the kind of an owner. Pure data.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -11,39 +11,52 @@ use super::reason::{Reason, STATUSES, Type};
 /// How our own resource is named where it owns something: its kind, and its API version in each version that is served.
 const OWNER: [&str; 3] = ["Memcached", "memcached.c5c3.io/v1beta1", "memcached.c5c3.io/v1alpha1"];
 
+/// The texts that are known.
+static KNOWN: LazyLock<Box<[&'static str]>> = LazyLock::new(|| {
+    let types = Type::ALL.iter().map(|it| it.as_str());
+    let reasons = Reason::ALL.iter().map(|it| it.as_str());
+    STATUSES.into_iter().chain(types).chain(reasons).chain(OWNER).collect()
+});
+
 /// A text. One that is known takes nothing of the heap: a dozen are kept of each resource.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
-pub struct Word(Cow<'static, str>);
+pub struct Word(WordForm);
 
-fn known(text: &str) -> Option<&'static str> {
-    let types = Type::ALL.iter().map(|it| it.as_str());
-    let reasons = Reason::ALL.iter().map(|it| it.as_str());
-    let mut all = STATUSES.into_iter().chain(types).chain(reasons).chain(OWNER);
-    all.find(|it| *it == text)
+#[derive(Clone, PartialEq, Eq)]
+enum WordForm {
+    /// The first place of the text in [`KNOWN`]. A `&str` would take twice as much.
+    Known(u8),
+    /// Anything else.
+    Other(Box<str>),
+}
+
+fn known(text: &str) -> Option<WordForm> {
+    let place = KNOWN.iter().position(|it| *it == text)?;
+    u8::try_from(place).ok().map(WordForm::Known)
 }
 
 impl From<&str> for Word {
     fn from(text: &str) -> Self {
-        Self(known(text).map_or_else(|| Cow::Owned(text.to_owned()), Cow::Borrowed))
+        Self(known(text).unwrap_or_else(|| WordForm::Other(text.into())))
     }
 }
 
 impl From<String> for Word {
     fn from(text: String) -> Self {
-        Self(known(&text).map_or(Cow::Owned(text), Cow::Borrowed))
+        Self(known(&text).unwrap_or_else(|| WordForm::Other(text.into())))
     }
 }
 
 impl From<Type> for Word {
     fn from(of: Type) -> Self {
-        Self(Cow::Borrowed(of.as_str()))
+        Self::from(of.as_str())
     }
 }
 
 impl From<Reason> for Word {
     fn from(reason: Reason) -> Self {
-        Self(Cow::Borrowed(reason.as_str()))
+        Self::from(reason.as_str())
     }
 }
 
@@ -51,7 +64,11 @@ impl Word {
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            // Each place is one of the table: `known` alone makes them.
+            WordForm::Known(place) => KNOWN.get(usize::from(*place)).copied().unwrap_or_default(),
+            WordForm::Other(text) => text,
+        }
     }
 }
 
@@ -59,43 +76,43 @@ impl Deref for Word {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl PartialEq<str> for Word {
     fn eq(&self, other: &str) -> bool {
-        *self.0 == *other
+        self.as_str() == other
     }
 }
 
 impl PartialEq<&str> for Word {
     fn eq(&self, other: &&str) -> bool {
-        *self.0 == **other
+        self.as_str() == *other
     }
 }
 
 impl PartialEq<Word> for &str {
     fn eq(&self, other: &Word) -> bool {
-        **self == *other.0
+        *self == other.as_str()
     }
 }
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(self.as_str())
     }
 }
 
 impl Serialize for Word {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(self.as_str())
     }
 }
 
@@ -114,13 +131,14 @@ mod tests {
             ("", false),
         ] {
             for word in [Word::from(text), Word::from(text.to_owned())] {
-                assert_eq!(matches!(word.0, Cow::Borrowed(_)), is_known, "{text}");
+                assert_eq!(matches!(word.0, WordForm::Known(_)), is_known, "{text}");
                 assert_eq!(
                     (word.to_string(), serde_json::to_value(&word).unwrap()),
                     (text.to_owned(), text.into())
                 );
             }
         }
+        assert_eq!(size_of::<Word>(), 16);
     }
 
     #[test]
