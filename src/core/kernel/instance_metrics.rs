@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
 
 use crate::api::MemcachedStatus;
 use crate::api::reason::{Reason, Type};
@@ -31,6 +32,19 @@ pub struct InstanceMetrics {
     pub warnings: Vec<String>,
     /// The conditions of the resource, of the types in [`TYPES`].
     pub conditions: Vec<ConditionSample>,
+}
+
+/// The metrics of a resource that were reported last. They are only compared with those of now, so a hash stands for them. It has
+/// no random key, so that each process finds the same: a snapshot holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Reported(u64);
+
+impl From<&InstanceMetrics> for Reported {
+    fn from(metrics: &InstanceMetrics) -> Self {
+        // A type of ours without maps can always be written.
+        Self(XxHash3_64::oneshot(&serde_json::to_vec(metrics).unwrap_or_default()))
+    }
 }
 
 /// One condition.

@@ -27,7 +27,7 @@ use crate::kernel::reconciler::Reconciler;
 /// The build that writes, in every file's first line: another build may decide otherwise.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Version of the snapshot's fields and of the steps: goes up when one of them gets another name or meaning.
-pub const FORMAT: u32 = 15;
+pub const FORMAT: u32 = 16;
 /// Size of the ring in bytes, without its snapshots.
 const RING_BYTES: usize = 256 * 1024;
 /// With more resources than these the ring has no snapshots: the main loop writes them, and memory keeps two. One of so many

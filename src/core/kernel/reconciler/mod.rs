@@ -21,6 +21,7 @@ use super::desired::{DefaultImages, OperatorPods};
 use super::effect::{About, Effect, PodQuestion};
 use super::event::{Event, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
+use super::instance_metrics::Reported;
 use super::lists::Moment;
 use super::log_lines;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
@@ -457,9 +458,10 @@ impl Reconciler {
             .into_iter()
             .map(|kind| Observation::Child { kind, result: ChildResult::Unchanged });
         effects.extend(unchanged.map(Effect::Observe));
-        if resource.reported.as_ref() != Some(&settled.instance_metrics) {
-            resource.reported = Some(settled.instance_metrics.clone());
-            let instance_metrics = settled.instance_metrics;
+        let instance_metrics = settled.instance_metrics;
+        let now = Some(Reported::from(&instance_metrics));
+        if resource.reported != now {
+            resource.reported = now;
             effects.push(Effect::Observe(Observation::Instance { resource: key.clone(), instance_metrics }));
         }
         effects.push(Effect::Observe(Observation::Reconciled {
@@ -523,7 +525,7 @@ mod tests {
         let (mut reconciler, key) = with_a_resource();
         let resource = reconciler.world.resources.get_mut(&key).unwrap();
         resource.seen.deleting = true;
-        resource.reported = Some(InstanceMetrics::default());
+        resource.reported = Some(Reported::from(&InstanceMetrics::default()));
         let mut effects = Vec::new();
         reconciler.pass(&key, &mut effects);
         reconciler.pass(&key, &mut effects);

@@ -14,7 +14,7 @@ use crate::kernel::asked_agents::AskedAgents;
 use crate::kernel::backoff::Backoff;
 use crate::kernel::child_state::ChildState;
 use crate::kernel::event::SeenResource;
-use crate::kernel::instance_metrics::InstanceMetrics;
+use crate::kernel::instance_metrics::Reported;
 use crate::kernel::lists::Moment;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
@@ -93,7 +93,7 @@ pub struct Resource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_backoff: Option<Box<Backoff>>,
     /// What the metrics show.
-    pub reported: Option<InstanceMetrics>,
+    pub reported: Option<Reported>,
     /// Whether an earlier run, or the leader before, may have left work unfinished. Decided at a start and when this operator
     /// begins to lead; false after the first pass that succeeds. Meanwhile a pass also reads children that the spec does not
     /// ask for.

@@ -7,6 +7,7 @@ use memcached_operator_core::kernel::effect::{Effect, PodQuestion};
 use memcached_operator_core::kernel::event::{Departure, Event, PodsReply, Reply, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash::BodyHash;
+use memcached_operator_core::kernel::instance_metrics::InstanceMetrics;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::observation::{Observation, RotationResult};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
@@ -60,6 +61,8 @@ pub(crate) struct Simulation {
     pub(crate) workload_was_unreadable: bool,
     /// What the resource came to rest with last, as the metrics count it.
     pub(crate) failure: Option<Category>,
+    /// What the metrics show of the resource.
+    pub(crate) shown: Option<InstanceMetrics>,
     /// Rollouts that the metrics count.
     pub(crate) counted: usize,
     /// What the Events say of rollouts.
@@ -94,6 +97,7 @@ impl Simulation {
             requested: Vec::new(),
             workload_was_unreadable: false,
             failure: None,
+            shown: None,
             counted: 0,
             told: Vec::new(),
             claims: BTreeSet::new(),
@@ -206,6 +210,9 @@ impl Simulation {
                 Effect::Observe(Observation::SecretRotation(result)) => self.rotations.push(result),
                 Effect::Observe(Observation::RolloutStarted { .. }) => self.counted += 1,
                 Effect::Observe(Observation::Reconciled { failure, .. }) => self.failure = failure,
+                Effect::Observe(Observation::Instance { instance_metrics, .. }) => {
+                    self.shown = Some(instance_metrics);
+                }
                 Effect::RelistAll => {
                     assert!(self.model.history > 0, "versions did not go back");
                     self.relists += 1;

@@ -6,7 +6,6 @@ use memcached_operator_core::api::spec::STATEFUL_SET;
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::instance_metrics::InstanceMetrics;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 use memcached_operator_core::kernel::pod_readiness::Readiness;
 use rstest::rstest;
@@ -215,7 +214,7 @@ fn the_metrics_count_the_old_pods_while_those_of_another_workload_do_not_start()
     run(&mut simulation);
     let serving = [ChildKind::Deployment, ChildKind::StatefulSet].map(|it| simulation.model.ready_pods(it));
     assert_eq!(serving, [3, 0]);
-    assert_eq!(reported(&simulation).ready, 3);
+    assert_eq!(simulation.shown.unwrap().ready, 3);
     assert_eq!(simulation.model.resource().status.ready_replicas, 0, "of the workload that is asked for");
 }
 
@@ -229,14 +228,8 @@ fn the_metrics_show_how_many_pods_a_running_cache_wants_also_under_an_invalid_sp
     simulation.model.break_rule(true);
     simulation.model.change_spec(|spec| spec.replicas = Some(5));
     simulation.settle();
-    let shown = reported(&simulation);
+    let shown = simulation.shown.unwrap();
     assert_eq!((shown.pods_wanted(), shown.ready, shown.wanted), (Some(3), 3, None), "none of 5 pods");
-}
-
-/// What the metrics show.
-fn reported(simulation: &Simulation) -> InstanceMetrics {
-    let resources = &simulation.reconciler.world().resources;
-    resources[simulation.model.resource_key()].reported.clone().unwrap()
 }
 
 /// An autoscaler multiplies by the pods that it sees, and a Deployment's selector has those of the StatefulSet too.
