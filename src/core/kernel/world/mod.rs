@@ -4,6 +4,7 @@
 //! comparison and a few facts are kept, some 450 bytes for each child. With its spec and its status a resource takes less than
 //! 5 kB; the test `heap` holds the figure. What few resources have stands in a box, so that the others do not pay for it.
 
+pub mod children;
 pub mod pods;
 pub mod resource;
 pub mod secret;
@@ -148,7 +149,7 @@ impl World {
         let mut concerned = BTreeSet::new();
         for (key, resource) in there {
             if why == Unavailable::NotServed {
-                resource.children.remove(&kind);
+                resource.children.remove(kind);
             }
             concerned.insert(key.clone());
         }
@@ -168,8 +169,10 @@ impl World {
         let is_another = self.server_version.is_some();
         let mut concerned = BTreeSet::new();
         for (key, resource) in &mut self.resources {
-            let mut altered = resource.children.values().filter_map(|child| child.altered.as_ref());
-            let remembers = altered.any(|it| it.server_version != version);
+            let of_another = |child: &ChildState| {
+                child.altered.as_ref().is_some_and(|altered| altered.server_version != version)
+            };
+            let remembers = resource.children.values().any(of_another);
             if (is_another && resource.forget_refusals()) || remembers {
                 concerned.insert(key.clone());
             }
@@ -227,7 +230,7 @@ impl World {
             self.left_behind.remove_lacking(kind, scope, |key| listing.lacks(key));
             let lacking = self.resources.range_mut(scope.keys()).filter(|(key, _)| listing.lacks(key));
             lacking
-                .filter_map(|(_, it)| it.children.get_mut(&kind))
+                .filter_map(|(_, it)| it.children.get_mut(kind))
                 .for_each(|child| child.deletion_heard = true);
         }
         let lost = |it: &UnavailableKind| Watched::Child(it.kind) == kind && it.scope == *scope;
@@ -287,7 +290,7 @@ impl World {
             for resource in self.resources.values_mut() {
                 resource.backoff.take_if(|backoff| backoff.retry_at.is_none());
                 resource.secret_hash = None;
-                resource.children.values_mut().for_each(|child| child.on_versions_gone_back());
+                resource.children.values_mut().for_each(ChildState::on_versions_gone_back);
             }
         }
         went_back
@@ -343,7 +346,7 @@ impl World {
             }
             Some(known) => {
                 let mut fresh = Resource::new(seen);
-                for (kind, child) in std::mem::take(&mut known.children) {
+                for (kind, child) in known.children.take() {
                     *fresh.child_mut(kind) = child.for_another_incarnation();
                 }
                 **known = fresh;
@@ -493,7 +496,7 @@ impl World {
                 self.rename_secrets(key, &secret_names(&resource.seen), &[]);
                 self.rollout_budget.forget(key);
                 for (kind, _) in resource.children.iter().filter(|(_, child)| child.may_hold_orphan()) {
-                    self.left_behind.insert(*kind, key.clone());
+                    self.left_behind.insert(kind, key.clone());
                 }
                 BTreeSet::from([key.clone()])
             }

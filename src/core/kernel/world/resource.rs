@@ -1,11 +1,11 @@
 //! One resource, and what is known of its children. Pure data; part of [`super::World`].
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::children::Children;
 use super::secret::SecretHash;
 use crate::api::spec::{MAX_NAMED_PODS, Workload};
 use crate::api::status::NEVER_OBSERVED;
@@ -50,8 +50,7 @@ pub struct Resource {
     /// The resource as it was seen last, with the status that we know to be there.
     pub seen: SeenResource,
     /// What is known of its children, of those that were seen or written.
-    /// Boxed, because a node of the map has room for eleven: that would be 12 kB for a resource with three children.
-    pub(super) children: BTreeMap<ChildKind, Box<ChildState>>,
+    pub(super) children: Children,
     /// The spec before the edits that have yet to reach the workload. The Kubernetes Event about the rollout names
     /// the fields that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +111,7 @@ impl Resource {
             may_be_unfinished: false,
             former_may_stand: false,
             seen,
-            children: BTreeMap::new(),
+            children: Children::default(),
             spec_before_edit: None,
             workload_generation: 0,
             requested_generation: 0,
@@ -144,7 +143,7 @@ impl Resource {
         self.may_be_unfinished |= unfinished || patch::says_hindered(status);
         // `Ready` becomes true only after the former workload is gone.
         self.former_may_stand |= generation > FIRST_GENERATION && !patch::says_ready(status);
-        self.children.values_mut().for_each(|child| child.recall());
+        self.children.values_mut().for_each(ChildState::recall);
         for altered in self.seen.status.altered_fields.clone() {
             if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {
                 self.child_mut(kind).altered = Some(Box::new(altered));
@@ -213,7 +212,7 @@ impl Resource {
     pub fn child(&self, kind: ChildKind) -> &ChildState {
         /// A child of which nothing is known.
         static EMPTY: LazyLock<ChildState> = LazyLock::new(ChildState::default);
-        self.children.get(&kind).map_or(&EMPTY, Box::as_ref)
+        self.children.get(kind).unwrap_or(&EMPTY)
     }
 
     /// The live object of a child.
@@ -231,7 +230,7 @@ impl Resource {
     /// Whether a child still has to be compared.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.children.values().any(|child| child.is_open())
+        self.children.values().any(ChildState::is_open)
     }
 
     /// Gives back the memory of those children that could not be compared and whose trees were looked at.
@@ -243,7 +242,7 @@ impl Resource {
     /// Called when a child was read, or could not be read: if no watch shows the child, it is read again later.
     pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
         let Self { seen, children, .. } = self;
-        if let Some(child) = children.get_mut(&kind).filter(|child| child.is_out_of_sight()) {
+        if let Some(child) = children.get_mut(kind).filter(|child| child.is_out_of_sight()) {
             let after = Recheck::new(child.recheck.as_deref(), seen.generation, &seen.uid, now);
             child.recheck = Some(Box::new(after));
         }
@@ -259,6 +258,6 @@ impl Resource {
 
     /// What is known of a child, to be changed.
     pub fn child_mut(&mut self, kind: ChildKind) -> &mut ChildState {
-        self.children.entry(kind).or_default()
+        self.children.get_or_default(kind)
     }
 }
