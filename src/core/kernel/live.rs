@@ -13,7 +13,8 @@ use super::field_managers::{self, OtherManager};
 use super::go_operator::managed_fields::GoOperatorFields;
 use super::hash::{self, BodyHash};
 use super::json_text::JsonText;
-use super::object::{Controller, MEMCACHED, ResourceVersion, Uid};
+use super::live_controller::LiveController;
+use super::object::{MEMCACHED, ResourceVersion, Uid};
 use super::orphan::Orphan;
 use super::shortcuts::comparison::{Comparison, Fingerprint};
 use super::unwatched::carries_label;
@@ -43,7 +44,7 @@ pub struct Live {
     /// Whether the object carries our label, so that the watch shows it.
     pub in_sight: bool,
     /// Who controls it.
-    pub controller: Option<Box<Controller>>,
+    pub controller: Option<LiveController>,
     /// Set if this operator made the object and nobody controls it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orphan: Option<Orphan>,
@@ -127,7 +128,7 @@ impl Live {
     pub fn news_of(&self, seen: &SeenChild) -> News {
         let SeenChild {
             kind: _,
-            key: _,
+            key,
             uid,
             resource_version: _,
             created: _,
@@ -142,8 +143,12 @@ impl Live {
             rollout,
             inactive,
         } = seen;
+        let has_same_controller = match (&self.controller, controller) {
+            (Some(known), Some(seen)) => known.is(seen, &key.name),
+            (known, seen) => known.is_none() && seen.is_none(),
+        };
         let is_same = self.uid == *uid
-            && self.controller.as_deref() == controller.as_ref()
+            && has_same_controller
             && self.orphan.is_none()
             && self.entry == *entry
             && self.go_operator.is_none()
@@ -294,7 +299,7 @@ impl From<SeenChild> for Live {
             generation: seen.generation,
             deleting: seen.deleting,
             in_sight: carries_label(&seen.content),
-            controller: seen.controller.map(Box::new),
+            controller: seen.controller.map(|it| LiveController::new(it, &seen.key.name)),
             orphan,
             weakened: weakened::weakened(content, &seen.managers),
             managers: field_managers::bounded(seen.managers),

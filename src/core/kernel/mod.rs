@@ -24,6 +24,7 @@ pub mod known_versions;
 pub mod kube_events;
 pub mod lists;
 pub mod live;
+pub mod live_controller;
 pub mod log_lines;
 pub mod managed_fields;
 pub mod messages;

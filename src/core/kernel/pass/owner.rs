@@ -2,7 +2,8 @@
 
 use super::view::View;
 use crate::kernel::live::Live;
-use crate::kernel::object::{ChildKind, Key};
+use crate::kernel::live_controller::LiveController;
+use crate::kernel::object::{ChildKind, Controller, Key};
 
 /// Who owns an object that has the name of a child.
 pub enum Owner {
@@ -20,22 +21,26 @@ pub fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
     let Key { namespace, name } = &view.resource.seen.key;
     // Nearly all are ours, and need no name.
     let what = || format!("{} {namespace}/{}", kind.name(), kind.name_of_child(name));
+    let is_ours = |owner: &LiveController| {
+        *owner.uid() == view.resource.seen.uid && owner.other().is_none_or(Controller::is_memcached)
+    };
     match &live.controller {
-        Some(owner) if owner.is_memcached() => {
-            if owner.uid == view.resource.seen.uid && live.deleting {
-                Owner::Earlier(format!("{} is being deleted", what()))
-            } else if owner.uid == view.resource.seen.uid {
-                Owner::Us
-            } else if owner.name == *name {
-                Owner::Earlier(format!(
-                    "{} belongs to an earlier Memcached of this name and waits for garbage collection",
-                    what()
-                ))
-            } else {
-                Owner::Foreign(format!("{} belongs to Memcached {}", what(), owner.name))
-            }
+        Some(owner) if is_ours(owner) && live.deleting => {
+            Owner::Earlier(format!("{} is being deleted", what()))
         }
-        Some(owner) => Owner::Foreign(format!("{} is controlled by {} {}", what(), owner.kind, owner.name)),
+        Some(owner) if is_ours(owner) => Owner::Us,
+        Some(owner) => match owner.other() {
+            None => Owner::Earlier(format!(
+                "{} belongs to an earlier Memcached of this name and waits for garbage collection",
+                what()
+            )),
+            Some(other) if other.is_memcached() => {
+                Owner::Foreign(format!("{} belongs to Memcached {}", what(), other.name))
+            }
+            Some(other) => {
+                Owner::Foreign(format!("{} is controlled by {} {}", what(), other.kind, other.name))
+            }
+        },
         None if view.orphan(live).is_some() && live.deleting => {
             Owner::Earlier(format!("{} is being deleted", what()))
         }

@@ -112,7 +112,7 @@ impl<'a> View<'a> {
     /// Whether this resource controls a child, or is to control it again.
     fn is_ours(&self, live: &Live) -> bool {
         self.orphan(live).is_some()
-            || live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid)
+            || live.controller.as_ref().is_some_and(|owner| *owner.uid() == self.resource.seen.uid)
     }
 
     /// The key of an object in the resource's namespace.

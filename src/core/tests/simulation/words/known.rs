@@ -45,7 +45,7 @@ impl<'a> Known<'a> {
     pub(super) fn new(reconciler: &'a Reconciler, key: &'a Key, now: Timestamp) -> Self {
         let resource = &reconciler.world().resources[key];
         let controlled =
-            |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
+            |live: &Live| live.controller.as_ref().is_some_and(|owner| *owner.uid() == resource.seen.uid);
         let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
         let ours = |live: &&Live| left(live) || controlled(live);
         let former = ChildKind::WORKLOADS.into_iter().find(|kind| *kind != resource.workload());
