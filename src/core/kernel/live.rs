@@ -1,6 +1,9 @@
 //! The live object of one child, as it was seen last: a few facts, and the result of the last comparison. Pure; part of
 //! [`super::child_state`].
 
+use std::ops::Deref;
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,42 +50,14 @@ pub struct Live {
     pub controller: Option<LiveController>,
     /// Set if this operator made the object and nobody controls it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub orphan: Option<Orphan>,
+    pub orphan: Option<Box<Orphan>>,
     /// [`SeenChild::managers`], bounded.
     pub managers: Vec<OtherManager>,
-    /// What the fields of others in its pod template weaken, in words.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub weakened: Vec<String>,
-    /// [`template_content_hash`].
-    #[serde(default)]
-    pub template_content_hash: Option<u64>,
-    /// What the annotations of a workload say about the source of its pod template.
-    pub template: Option<Box<LiveTemplate>>,
-    /// The pod template, if no annotation names its source.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unrecorded: Option<UnrecordedTemplate>,
     /// What the Go operator left to us and nobody took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub go_operator: Option<Box<GoOperatorFields>>,
-    /// The Secret hash of the pod template, by our algorithm; `None` if somebody else wrote the annotation.
-    pub secret_hash: Option<String>,
-    /// Restart trigger on its pod template.
-    pub restart_trigger: Option<String>,
-    /// Whether its pod template has the port for clients with TLS.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_tls_port: bool,
-    /// `spec.replicas`.
-    pub replicas: Option<i64>,
-    /// Whether we own that number, or the Go operator does and we take its fields over.
-    pub owns_replicas: bool,
     /// [`SeenChild::entry`].
     pub entry: Option<usize>,
-    /// `spec.updateStrategy.rollingUpdate.partition`, see [`super::desired::partition`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partition: Option<i32>,
-    /// Whether somebody else wrote that partition: then it says nothing of how far a rollout is.
-    #[serde(default)]
-    pub partition_is_foreign: bool,
     /// The status, if the child is a Deployment or a StatefulSet.
     pub rollout: Option<Box<SeenRollout>>,
     /// Whether all pods of a StatefulSet were once seen with the template that it has now. A pod that is away later comes back
@@ -95,6 +70,48 @@ pub struct Live {
     pub inactive: Option<Box<ScalingInactive>>,
     /// How the live object compares with the desired one.
     pub comparison: Comparison,
+    /// What was read of a workload; `None` where that is nothing, as of all other kinds. Its fields are read as those of the child.
+    pub workload: Option<Box<LiveWorkload>>,
+}
+
+/// What is read of the content of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LiveWorkload {
+    /// What the fields of others in its pod template weaken, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weakened: Vec<String>,
+    /// [`template_content_hash`].
+    pub template_content_hash: Option<u64>,
+    /// What the annotations of a workload say about the source of its pod template.
+    pub template: Option<Box<LiveTemplate>>,
+    /// The pod template, if no annotation names its source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<UnrecordedTemplate>,
+    /// The Secret hash of the pod template, by our algorithm; `None` if somebody else wrote the annotation.
+    pub secret_hash: Option<String>,
+    /// Restart trigger on its pod template.
+    pub restart_trigger: Option<String>,
+    /// Whether its pod template has the port for clients with TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_tls_port: bool,
+    /// `spec.replicas`.
+    pub replicas: Option<i64>,
+    /// Whether we own that number, or the Go operator does and we take its fields over.
+    pub owns_replicas: bool,
+    /// `spec.updateStrategy.rollingUpdate.partition`, see [`super::desired::partition`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<i32>,
+    /// Whether somebody else wrote that partition: then it says nothing of how far a rollout is.
+    pub partition_is_foreign: bool,
+}
+
+impl Deref for Live {
+    type Target = LiveWorkload;
+
+    fn deref(&self) -> &LiveWorkload {
+        static NONE: LazyLock<LiveWorkload> = LazyLock::new(LiveWorkload::default);
+        self.workload.as_deref().unwrap_or(&NONE)
+    }
 }
 
 impl Live {
@@ -280,7 +297,7 @@ impl From<SeenChild> for Live {
         });
         let secret_hash =
             hash_at.and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH)));
-        let live = Self {
+        let workload = LiveWorkload {
             // A revision that only a newer operator knows may have the hash in either place.
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
@@ -291,17 +308,20 @@ impl From<SeenChild> for Live {
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
             partition_is_foreign: content.pointer(PARTITION).is_some()
                 && ours.is_some_and(|it| it.pointer(OWNED_PARTITION).is_none()),
-            entry: seen.entry,
             template: template.map(Box::new),
             unrecorded,
+            weakened: weakened::weakened(content, &seen.managers),
+        };
+        let live = Self {
+            workload: (workload != LiveWorkload::default()).then(|| Box::new(workload)),
+            entry: seen.entry,
             uid: seen.uid,
             resource_version: seen.resource_version,
             generation: seen.generation,
             deleting: seen.deleting,
             in_sight: carries_label(&seen.content),
             controller: seen.controller.map(|it| LiveController::new(it, &seen.key.name)),
-            orphan,
-            weakened: weakened::weakened(content, &seen.managers),
+            orphan: orphan.map(Box::new),
             managers: field_managers::bounded(seen.managers),
             rollout: seen.rollout.map(Box::new),
             has_rolled_out: false,

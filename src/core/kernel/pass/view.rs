@@ -106,7 +106,7 @@ impl<'a> View<'a> {
     /// The orphan of an earlier resource of this name, if the live child is one.
     #[must_use]
     pub fn orphan(&self, live: &Live) -> Option<Orphan> {
-        live.orphan.filter(|orphan| orphan.is_older_than(&self.resource.seen))
+        live.orphan.as_deref().copied().filter(|orphan| orphan.is_older_than(&self.resource.seen))
     }
 
     /// Whether this resource controls a child, or is to control it again.

@@ -46,7 +46,7 @@ impl<'a> Known<'a> {
         let resource = &reconciler.world().resources[key];
         let controlled =
             |live: &Live| live.controller.as_ref().is_some_and(|owner| *owner.uid() == resource.seen.uid);
-        let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
+        let left = |live: &Live| live.orphan.as_deref().is_some_and(|it| it.is_older_than(&resource.seen));
         let ours = |live: &&Live| left(live) || controlled(live);
         let former = ChildKind::WORKLOADS.into_iter().find(|kind| *kind != resource.workload());
         let former = former.and_then(|kind| resource.live(kind)).filter(ours);
