@@ -150,7 +150,7 @@ pub struct MemcachedSpec {
     pub monitoring: Option<Box<MonitoringSpec>>,
     /// Who may talk to memcached, and what its containers may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub security: Option<SecuritySpec>,
+    pub security: Option<Box<SecuritySpec>>,
     /// A HorizontalPodAutoscaler that decides on the number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaling: Option<Box<AutoscalingSpec>>,
@@ -295,11 +295,11 @@ fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Va
     let requirements = resources::validate_memcached(findings, resources.as_ref(), memcached.max_memory_mb);
     let high_availability = high_availability::validate(findings, high_availability.as_deref(), pods);
     let monitoring = monitoring::validate(findings, monitoring.as_deref());
-    let security = security::validate(findings, security_spec.as_ref());
+    let security = security::validate(findings, security_spec.as_deref());
     let beside = autoscaling::beside_memcached(monitoring.as_ref(), &security);
     let requests = autoscaling::Requests { memcached: resources.as_ref(), beside: beside.as_ref() };
     let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests, workload);
-    let tell_figures = monitoring.is_some() || security::asks_for_agent(security_spec.as_ref());
+    let tell_figures = monitoring.is_some() || security::asks_for_agent(security_spec.as_deref());
     let prerequisites = rollout::WarmthPrerequisites { workload, tell_figures };
     let mut valid = Validated {
         replicas,

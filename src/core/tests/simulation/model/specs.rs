@@ -133,7 +133,7 @@ pub(super) fn spec(variant: u8) -> MemcachedSpec {
         replicas,
         image,
         memcached,
-        security,
+        security: security.map(Box::new),
         autoscaling,
         resources,
         pod,
