@@ -9,6 +9,7 @@
 pub mod admission;
 pub mod condition;
 pub mod crd;
+pub mod few;
 pub mod headroom;
 pub mod quantity;
 pub mod reason;

@@ -23,6 +23,7 @@ use super::shortcuts::comparison::{Comparison, Fingerprint};
 use super::unwatched::carries_label;
 use super::weakened;
 use crate::api::Validated;
+use crate::api::few::Few;
 
 /// The path in a record of ownership which says that a workload's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";
@@ -52,7 +53,7 @@ pub struct Live {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orphan: Option<Box<Orphan>>,
     /// [`SeenChild::managers`], bounded.
-    pub managers: Vec<OtherManager>,
+    pub managers: Few<OtherManager>,
     /// What the Go operator left to us and nobody took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub go_operator: Option<Box<GoOperatorFields>>,
@@ -78,8 +79,8 @@ pub struct Live {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveWorkload {
     /// What the fields of others in its pod template weaken, in words.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub weakened: Vec<String>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub weakened: Few<String>,
     /// [`template_content_hash`].
     pub template_content_hash: Option<u64>,
     /// What the annotations of a workload say about the source of its pod template.
@@ -310,7 +311,7 @@ impl From<SeenChild> for Live {
                 && ours.is_some_and(|it| it.pointer(OWNED_PARTITION).is_none()),
             template: template.map(Box::new),
             unrecorded,
-            weakened: weakened::weakened(content, &seen.managers),
+            weakened: weakened::weakened(content, &seen.managers).into(),
         };
         let live = Self {
             workload: (workload != LiveWorkload::default()).then(|| Box::new(workload)),
@@ -322,7 +323,7 @@ impl From<SeenChild> for Live {
             in_sight: carries_label(&seen.content),
             controller: seen.controller.map(|it| LiveController::new(it, &seen.key.name)),
             orphan: orphan.map(Box::new),
-            managers: field_managers::bounded(seen.managers),
+            managers: field_managers::bounded(seen.managers).into(),
             rollout: seen.rollout.map(Box::new),
             has_rolled_out: false,
             inactive: seen.inactive.map(Box::new),

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::hash::BodyHash;
+use crate::api::few::Few;
 
 /// The most repairs of one desired child within a [`WINDOW`].
 const LIMIT: usize = 12;
@@ -19,18 +20,17 @@ pub struct RepairLimiter {
     /// Hash of the body that was written last. Writing the same body again is a repair, writing another one is not.
     #[serde(with = "super::hash::or_empty")]
     written: Option<BodyHash>,
-    at: Vec<Timestamp>,
+    at: Few<Timestamp>,
 }
 
 impl RepairLimiter {
     /// Notes that the body with this hash was written.
     pub fn note(&mut self, hash: Option<BodyHash>, now: Timestamp) {
         if self.written != hash {
-            *self = Self { written: hash, at: Vec::new() };
+            *self = Self { written: hash, at: Few::default() };
             return;
         }
-        self.at.retain(|at| now.duration_since(*at) < WINDOW);
-        self.at.push(now);
+        self.at.push_after(|at| now.duration_since(*at) < WINDOW, now);
     }
 
     /// Whether a write of this body would be a repair: the same body was in place before.

@@ -198,7 +198,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
             .filter_map(|child| child.altered.as_deref().cloned())
             .collect(),
         other_managers: workload.map(|live| other_managers(view, &live.managers)).unwrap_or_default(),
-        weakened: workload.map(|live| live.weakened.clone()).unwrap_or_default(),
+        weakened: workload.map(|live| live.weakened.to_vec()).unwrap_or_default(),
         turn_state: TurnState::NotNeeded,
         awaits_answer: false,
         template_revision: view.template_revision(),
