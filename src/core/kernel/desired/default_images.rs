@@ -21,7 +21,7 @@ pub const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
 const OWN_REPOSITORY: &str = "ghcr.io/c5c3/memcached-operator-rs";
 
 /// The images of pods whose resource names none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DefaultImages {
     /// Memcached.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const KEEPS_ALL: i32 = i32::MAX;
 
 /// The partition that an apply sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Partition {
     /// With a template that the StatefulSet has already.
     pub of_kept_pods: i32,

@@ -28,7 +28,7 @@ pub const METRICS: Port = Port { name: "metrics", number: 9150 };
 const PROTOCOL: &str = "TCP";
 
 /// How the pods that there are listen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Listening {
     /// The rules of their template.
     pub revision: Revision,

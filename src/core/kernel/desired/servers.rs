@@ -6,7 +6,7 @@ use crate::api::spec::MAX_NAMED_PODS;
 use crate::kernel::object::Key;
 
 /// Under which names clients find a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Servers {
     /// The Service's, which leads to every pod.
     Service,

@@ -34,7 +34,7 @@ const VERSION_LABEL: &str = "app.kubernetes.io/version";
 const EXPORTER_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
 
 /// Metadata that the Go operator computed and this one cannot compute again: a template at revision 0 keeps it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreservedMetadata {
     /// The Secret hash on the pods. It is one hash over all values of all Secrets, which the digests of single values

@@ -1,24 +1,18 @@
 //! Hashes of the desired children from one pass to the next. Pure; part of a resource of the world.
 
-use crate::kernel::desired::partition::Partition;
-use crate::kernel::desired::ports::Listening;
-use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, Servers};
-use crate::kernel::go_operator::pod_template::PreservedMetadata;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use crate::kernel::desired::{Desired, Intent, LiveTemplate, Revision};
 use crate::kernel::hash::BodyHash;
 use crate::kernel::object::ChildKind;
 
-/// Hashes of the desired children, and the inputs that they were rendered from. The other inputs (spec, restart
+/// Hashes of the desired children, and a hash of the inputs that they were rendered from. The other inputs (spec, restart
 /// trigger, name and uid) belong to the resource: the world drops these hashes when one of them changes. The images for new
 /// templates never change while a reconciler lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedHashes {
-    secret_hash: Option<String>,
-    replicas: Option<i32>,
-    partition: Partition,
-    counted: ChildKind,
-    servers: Servers,
-    listening: Option<Listening>,
-    kept: Option<KeptOfLive>,
+    /// [`inputs`]: they are only compared, and a snapshot leaves them out.
+    inputs: u64,
     /// [`Desired::revision`].
     pub revision: Revision,
     /// [`Desired::template_hash`].
@@ -27,37 +21,32 @@ pub struct RenderedHashes {
     hashes: Box<[(ChildKind, BodyHash)]>,
 }
 
-/// What a rendering takes from the live template, if that is of the same intent. If it is not, the rendering takes nothing from
-/// it: the rules are the newest, the images those of the settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct KeptOfLive {
-    revision: Revision,
-    preserved: PreservedMetadata,
-    images: Option<Box<DefaultImages>>,
-    records_secrets: bool,
-}
-
-impl KeptOfLive {
-    fn is_of(&self, live: &LiveTemplate) -> bool {
-        // The hash only says whether the intent is the same. A template of an unknown revision can be any.
-        let LiveTemplate { revision, hash: _, images, secret_hash, preserved, of_unknown_revision } = live;
-        of_unknown_revision.is_none()
-            && self.revision == *revision
-            && self.preserved == *preserved
-            && self.images == *images
-            && self.records_secrets == secret_hash.is_some()
-    }
-}
-
-impl From<&LiveTemplate> for KeptOfLive {
-    fn from(live: &LiveTemplate) -> Self {
-        Self {
-            revision: live.revision,
-            preserved: live.preserved.clone(),
-            images: live.images.clone(),
-            records_secrets: live.secret_hash.is_some(),
-        }
-    }
+/// A hash of what a rendering depends on. `served` is the live template, if that is of the same intent. If it is not, the
+/// rendering takes nothing from it: the rules are the newest, the images those of the settings.
+fn inputs(intent: &Intent<'_>, served: Option<&LiveTemplate>) -> u64 {
+    // What does not count here belongs to the resource, or never changes while a reconciler lives.
+    let Intent {
+        key: _,
+        uid: _,
+        spec: _,
+        replicas,
+        partition,
+        counted,
+        servers,
+        secret_hash,
+        restart_trigger: _,
+        images: _,
+        listening,
+        operator_pods: _,
+    } = intent;
+    let kept = served.map(|live| {
+        // The hash only says whether the intent is the same.
+        let LiveTemplate { revision, hash: _, images, secret_hash, preserved, of_unknown_revision: _ } = live;
+        (revision, images, secret_hash.is_some(), preserved)
+    });
+    let mut hasher = DefaultHasher::new();
+    (replicas, partition, counted, servers, secret_hash, listening, kept).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl RenderedHashes {
@@ -66,13 +55,7 @@ impl RenderedHashes {
     pub fn new(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
         let served = live.filter(|live| live.serves(intent, &desired.template_hash));
         Self {
-            kept: served.map(KeptOfLive::from),
-            secret_hash: intent.secret_hash.map(str::to_owned),
-            replicas: intent.replicas,
-            partition: intent.partition,
-            counted: intent.counted,
-            servers: intent.servers,
-            listening: intent.listening,
+            inputs: inputs(intent, served),
             revision: desired.revision,
             template_hash: desired.template_hash.clone(),
             hashes: desired.bodies.iter().map(|(kind, body)| (*kind, BodyHash::from_body(body))).collect(),
@@ -88,32 +71,9 @@ impl RenderedHashes {
     /// Whether rendering would give the same result.
     #[must_use]
     pub fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
-        // What does not count here belongs to the resource, or never changes while a reconciler lives.
-        let Intent {
-            key: _,
-            uid: _,
-            spec: _,
-            replicas,
-            partition,
-            counted,
-            servers,
-            secret_hash,
-            restart_trigger: _,
-            images: _,
-            listening,
-            operator_pods: _,
-        } = intent;
         let served = live.filter(|live| live.serves(intent, &self.template_hash));
-        let keeps_the_same = match (&self.kept, served) {
-            (Some(kept), Some(live)) => kept.is_of(live),
-            (kept, served) => kept.is_none() && served.is_none(),
-        };
-        keeps_the_same
-            && self.secret_hash.as_deref() == *secret_hash
-            && self.replicas == *replicas
-            && self.partition == *partition
-            && self.counted == *counted
-            && self.servers == *servers
-            && self.listening == *listening
+        // A template of an unknown revision can be any.
+        let can_be_told = served.is_none_or(|live| live.of_unknown_revision.is_none());
+        can_be_told && self.inputs == inputs(intent, served)
     }
 }
