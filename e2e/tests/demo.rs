@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::testing::cache::install;
 use e2e::testing::control_plane::certificates;
-use e2e::testing::guide::{Guide, README, TUTORIAL, pages};
+use e2e::testing::guide::{Guide, OF_THE_RELEASE, README, TUTORIAL, pages_of_the_demo};
 use e2e::testing::unique;
 use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, down, paths, process};
 use k8s_openapi::api::core::v1::Namespace;
@@ -28,15 +28,6 @@ use serde_json::json;
 const ROTATION: &str = "docs/rotation.md";
 /// The page whose restore writes every resource of the cluster.
 const BACKUP: &str = "docs/backup.md";
-/// Pages that are not about the demo: two install or change a release, one is about the Go operator, and one reads a Secret that
-/// its reader has made.
-const OF_OTHER_CLUSTERS: [&str; 4] =
-    ["docs/install.md", "docs/secure-metrics.md", "docs/changing-over.md", "docs/clients.md"];
-/// What only an installed operator has. `tests/documents/main.rs` holds that a page says so before such commands: all others work
-/// on the demo too.
-const OF_THE_RELEASE: [&str; 4] =
-    ["helm ", "-n memcached-operator-system", "--namespace memcached-operator-system", "$operator"];
-
 /// What the demo has to show, in this order.
 const SHOWN: [&str; 12] = [
     "1. ",
@@ -173,21 +164,17 @@ fn every_sample_becomes_ready(cluster: &Cluster) -> Result<()> {
 }
 
 /// Pages say that their commands work on the demo's own cluster too. Four read at once: the README, the tutorial, the page on
-/// rotation, and all others. `backup.md` comes last: its restore would undo their edits. The tutorial may be followed on another cluster meanwhile: so its port of this machine is another one here.
+/// rotation, and all others. `backup.md` comes last: its restore would undo their edits.
 fn pages_work_on_the_demo(cluster: &Cluster) -> Result<()> {
     let desk = tempfile::TempDir::new()?;
     let kubeconfig = desk.path().join("kubeconfig");
     std::fs::copy(cluster.kubeconfig(), &kubeconfig)?;
     let open = |page: &str| Guide::open(page, kubeconfig.clone());
     let follow_readme = || -> Result<()> { open(README)?.type_readme(desk.path()).context(README) };
-    let follow_tutorial = || -> Result<()> {
-        let tutorial = open(TUTORIAL)?.with("port=11212", "port=21212")?;
-        tutorial.type_tutorial(desk.path()).context(TUTORIAL)
-    };
+    let follow_tutorial = || -> Result<()> { open(TUTORIAL)?.type_tutorial(desk.path()).context(TUTORIAL) };
     let follow_pages = || -> Result<()> {
-        let mut others = pages()?;
+        let mut others = pages_of_the_demo()?;
         others.retain(|page| ![ROTATION, BACKUP].contains(&page.as_str()));
-        others.retain(|page| !OF_OTHER_CLUSTERS.contains(&page.as_str()));
         for page in others {
             open(&page)?.run_all_but(&OF_THE_RELEASE).context(page)?;
         }

@@ -21,6 +21,14 @@ use crate::programs::Family;
 pub const README: &str = "README.md";
 /// The page that is typed at a prompt.
 pub const TUTORIAL: &str = "docs/tutorial.md";
+/// Pages that are not about the demo: two install or change a release, one is about the Go operator, and one reads a Secret that
+/// its reader has made.
+const OF_OTHER_CLUSTERS: [&str; 4] =
+    ["docs/install.md", "docs/secure-metrics.md", "docs/changing-over.md", "docs/clients.md"];
+/// What only an installed operator has. `tests/documents/main.rs` holds that a page says so before such commands: all others work
+/// on the demo too.
+pub const OF_THE_RELEASE: [&str; 4] =
+    ["helm ", "-n memcached-operator-system", "--namespace memcached-operator-system", "$operator"];
 /// How many seconds the commands of a page may take that is typed: the half hour that the tutorial promises.
 const HALF_AN_HOUR: i64 = 30 * 60;
 
@@ -250,6 +258,31 @@ pub fn pages() -> Result<Vec<String>> {
     Ok(pages)
 }
 
+/// Those of [`pages`] that are read on the demo.
+///
+/// # Errors
+/// As [`pages`].
+pub fn pages_of_the_demo() -> Result<Vec<String>> {
+    let mut pages = pages()?;
+    pages.retain(|page| !OF_OTHER_CLUSTERS.contains(&page.as_str()));
+    Ok(pages)
+}
+
+/// Those of [`pages`] that are read beside a release: they have commands that only work there, or are not read on the demo.
+///
+/// # Errors
+/// As [`pages`].
+pub fn pages_of_a_release() -> Result<Vec<String>> {
+    let mut kept = Vec::new();
+    for page in pages()? {
+        let has_words = |block: &String| OF_THE_RELEASE.iter().any(|word| block.contains(word));
+        if OF_OTHER_CLUSTERS.contains(&page.as_str()) || blocks(&read(&page)?, "sh").iter().any(has_words) {
+            kept.push(page);
+        }
+    }
+    Ok(kept)
+}
+
 /// The text of a page.
 ///
 /// # Errors
@@ -289,6 +322,25 @@ mod tests {
         for warning in ["Warning: old", "WARNING: old", "level=WARN msg=old", "time=now level=WARN msg=old"] {
             let warned = typed(&format!("```console\n$ echo {warning} >&2\n```")).err().context(warning)?;
             assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn each_page_is_read_somewhere_and_pages_that_are_read_on_the_demo_alone_need_no_release() -> Result<()> {
+        let [demo, release] = [pages_of_the_demo()?, pages_of_a_release()?];
+        let alone: Vec<_> = demo.iter().filter(|page| !release.contains(page)).collect();
+        ensure!(
+            pages()?.iter().all(|page| release.contains(page) || alone.contains(&page)),
+            "one is not read"
+        );
+        ensure!(alone.iter().any(|page| *page == "docs/rotation.md"), "only these: {alone:?}");
+        for page in alone {
+            let text = blocks(&read(page)?, "sh").concat();
+            ensure!(
+                !text.contains("helm") && !text.contains("memcached-operator-system"),
+                "{page} needs a release"
+            );
         }
         Ok(())
     }

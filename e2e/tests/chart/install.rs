@@ -11,7 +11,7 @@ use e2e::Cluster;
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
 use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::Cache;
-use e2e::testing::guide::{Guide, README, TUTORIAL, blocks, pages, read};
+use e2e::testing::guide::{Guide, blocks, pages_of_a_release, read};
 use e2e::testing::{Space, await_answer, in_namespace_of, release};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
@@ -30,8 +30,6 @@ use crate::notes;
 const INSTALLING: &str = "docs/install.md";
 /// The page whose restore writes every resource of the cluster.
 const BACKUP: &str = "docs/backup.md";
-/// The page that shows addresses of the namespace `default`.
-const NAMED_PODS: &str = "docs/named-pods.md";
 /// The cache that the documentation makes.
 const CACHE: &str = "minimal";
 
@@ -163,8 +161,8 @@ fn back_up_and_move(guide: &mut Guide) -> Result<()> {
     guide.is_done()
 }
 
-/// What people do who have the release and the cache: one follows the notes, one the README, one the tutorial, one every
-/// other page. All at once, because most of it is waiting for pods; but for the page whose restore would undo their edits.
+/// What people do who have the release and the cache: one follows the notes, one every page that needs a release; all other pages
+/// are read on the demo. Both at once, because most of it is waiting for pods; but for the page whose restore would undo their edits.
 fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     let kubeconfig = release::kubeconfig(space, folder)?;
     let open = |page: &str| Guide::open(page, kubeconfig.clone());
@@ -173,28 +171,19 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         ensure!(printed.contains("memcached.memcached.c5c3.io/first-cache condition met"), "{printed}");
         Ok(())
     };
-    let follow_readme = || -> Result<()> { open(README)?.type_readme(folder).context(README) };
-    let follow_tutorial = || -> Result<()> {
-        let desk = folder.join("tutorial");
-        fs::create_dir(&desk)?;
-        open(TUTORIAL)?.type_tutorial(&desk).context(TUTORIAL)
-    };
-    let here = format!(".{}.svc", space.name());
     let follow_pages = || -> Result<()> {
         open(INSTALLING)?.shell(THERE)?;
-        for page in pages()?.iter().filter(|page| ![INSTALLING, BACKUP].contains(&page.as_str())) {
-            let reader = open(page)?;
-            let reader = if page == NAMED_PODS { reader.with(".default.svc", &here)? } else { reader };
-            reader.run_all().with_context(|| page.clone())?;
+        for page in pages_of_a_release()?.iter().filter(|page| *page != INSTALLING) {
+            open(page)?.run_all().with_context(|| page.clone())?;
             // The next page may ask each of the operator's pods.
             open(page)?.shell(NONE_IS_GOING).with_context(|| format!("after {page}"))?;
         }
         Ok(())
     };
     thread::scope(|scope| {
-        let others = [scope.spawn(follow_notes), scope.spawn(follow_readme), scope.spawn(follow_tutorial)];
+        let notes = scope.spawn(follow_notes);
         follow_pages()?;
-        others.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a reader panicked"))?)
+        notes.join().map_err(|_| anyhow!("a reader panicked"))?
     })?;
     back_up_and_move(&mut open(BACKUP)?).context(BACKUP)
 }

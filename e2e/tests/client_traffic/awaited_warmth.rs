@@ -35,39 +35,30 @@ const SECOND: Duration = Duration::from_secs(1);
 const LEAST_READS: usize = 2_000;
 /// In a second that lasts longer a dip of one second may not show.
 const LONG: Duration = Duration::from_secs(3);
-/// Which rollout is measured.
-#[derive(Clone, Copy)]
-struct Measured {
-    pods: usize,
-    /// `rollout.warmth.percent`.
-    percent: u16,
-    /// How many keys of each pod the client asks for every tenth of a second.
-    tick: usize,
+/// Pods of the rollout that is measured.
+const PODS: usize = 3;
+/// `rollout.warmth.percent`.
+const PERCENT: u16 = 80;
+/// How many keys of each pod the client asks for every tenth of a second.
+const TICK: usize = 100;
+
+fn spec(threads: usize, warmth: &Value) -> Value {
+    json!({
+        "workload": "StatefulSet",
+        "replicas": PODS,
+        "memcached": {"threads": threads},
+        "monitoring": {"enabled": true, "exporterImage": OWN_IMAGE},
+        "rollout": {"warmth": warmth},
+    })
 }
 
-const LAST: Measured = Measured { pods: 3, percent: 80, tick: 100 };
-/// The first client is slower: a pod starts while the one before it has filled little more. It still reads enough in a second.
-const MEASURED: [Measured; 2] = [Measured { pods: 4, percent: 50, tick: 60 }, LAST];
-
-impl Measured {
-    fn spec(self, threads: usize, warmth: &Value) -> Value {
-        json!({
-            "workload": "StatefulSet",
-            "replicas": self.pods,
-            "memcached": {"threads": threads},
-            "monitoring": {"enabled": true, "exporterImage": OWN_IMAGE},
-            "rollout": {"warmth": warmth},
-        })
-    }
-
-    /// The hit ratio that each second has at least: two pods are not filled, of which one is warm.
-    fn bound(self) -> Result<f64> {
-        let pods = f64::from(u32::try_from(self.pods)?);
-        Ok((pods - 2.0 + f64::from(self.percent) / 100.0) / pods * 0.95)
-    }
+/// The hit ratio that each second has at least: two pods are not filled, of which one is warm.
+fn bound() -> Result<f64> {
+    let pods = f64::from(u32::try_from(PODS)?);
+    Ok((pods - 2.0 + f64::from(PERCENT) / 100.0) / pods * 0.95)
 }
 
-/// Longer than four pods take to start and to be filled by a slow client, on a busy machine.
+/// Longer than the pods take to start and to be filled, on a busy machine.
 const ROLLOUT: Duration = Duration::from_mins(10);
 /// `rollout.warmth.timeoutSeconds` where a wait has to end with a warm pod: longer.
 const FILLING: u64 = 900;
@@ -83,7 +74,6 @@ struct Second {
 
 /// A client of named pods, and which pods serve.
 struct Shop<'a> {
-    measured: Measured,
     cache: &'a Cache<'a>,
     client: &'a mut Ring,
     /// The uids of the pods that the rollout replaces.
@@ -94,14 +84,14 @@ struct Shop<'a> {
 
 impl<'a> Shop<'a> {
     /// The client is told the names in the ConfigMap, and has stored all its keys.
-    async fn open(measured: Measured, cache: &'a Cache<'a>, client: &'a mut Ring) -> Result<Self> {
+    async fn open(cache: &'a Cache<'a>, client: &'a mut Ring) -> Result<Self> {
         let told = cache.space.api::<ConfigMap>().get(&format!("{}-servers", cache.name)).await?.data;
         let servers = told.unwrap_or_default().remove("MEMCACHED_SERVERS").context("it names the servers")?;
         stores_all(client, async |client| client.fill(&servers, KEYS).await).await?;
-        let mut shop = Self { measured, cache, client, older: BTreeMap::new(), serving: BTreeMap::new() };
+        let mut shop = Self { cache, client, older: BTreeMap::new(), serving: BTreeMap::new() };
         shop.look().await?;
         shop.older = shop.serving.clone();
-        ensure!(shop.older.len() == measured.pods, "these serve: {:?}", shop.older);
+        ensure!(shop.older.len() == PODS, "these serve: {:?}", shop.older);
         Ok(shop)
     }
 
@@ -124,7 +114,7 @@ impl<'a> Shop<'a> {
 
     /// Asks each pod equally often, and for each of its keys as likely as for any other. Gives how many were found.
     async fn tick(&mut self) -> Result<usize> {
-        Ok(usize::try_from(self.client.any(self.measured.tick).await?)?)
+        Ok(usize::try_from(self.client.any(TICK).await?)?)
     }
 
     /// Whether this pod of before the rollout has gone.
@@ -135,7 +125,7 @@ impl<'a> Shop<'a> {
 
 /// The seconds of a rollout in which the second pod has been replaced; the last one ends after the rollout.
 async fn seconds_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<Second>> {
-    let (cache, measured) = (shop.cache, shop.measured);
+    let cache = shop.cache;
     cache.apply(edit).await?;
     let generation = cache.space.api::<Memcached>().get(cache.name).await?.metadata.generation;
     let is_over = |it: Option<&Memcached>| {
@@ -157,16 +147,16 @@ async fn seconds_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<S
             _ = ticks.tick() => {}
         }
         found += shop.tick().await?;
-        asked += measured.pods * measured.tick;
+        asked += PODS * TICK;
         if begins.elapsed() >= SECOND && asked >= LEAST_READS {
             let ends = Instant::now();
             shop.look().await?;
-            if !seconds.is_empty() || shop.is_replaced(measured.pods - 2) {
+            if !seconds.is_empty() || shop.is_replaced(PODS - 2) {
                 seconds.push(Second { begins, ends, ratio: ratio(found, asked) });
             }
             (begins, found, asked) = (ends, 0, 0);
             if let Some(over) = over {
-                ensure!((0..measured.pods).all(|pod| shop.is_replaced(pod)), "some pod is not new");
+                ensure!((0..PODS).all(|pod| shop.is_replaced(pod)), "some pod is not new");
                 holds_each_second(&seconds, over)?;
                 return Ok(seconds);
             }
@@ -233,7 +223,7 @@ async fn without_traffic_each_wait_ends_with_its_time(cache: &Cache<'_>, edit: &
         {
             waits.borrow_mut().insert(warming.pod.clone(), (warming, told));
         }
-        waits.borrow().len() == LAST.pods - 1
+        waits.borrow().len() == PODS - 1
     };
     cache.is("the next pod waits", has_waited_twice).await?;
     cache.ready().await?;
@@ -243,7 +233,7 @@ async fn without_traffic_each_wait_ends_with_its_time(cache: &Cache<'_>, edit: &
         let (warming, told) = waits.get(pod).with_context(|| format!("{waits:?}"))?;
         let (end, gone) = (warming.since.0 + IDLE, let_go(&versions, next)?);
         println!("{told}; pod {next} went at {gone}");
-        let is_told = told.contains(&format!("until {pod} is warm ({} %, or at {end})", LAST.percent));
+        let is_told = told.contains(&format!("until {pod} is warm ({} %, or at {end})", PERCENT));
         let shares = [warming.items_percent, warming.hit_ratio_percent].map(Option::unwrap_or_default);
         ensure!(is_told && shares == [0, 0], "{told}");
         // It was never warm, so that the time alone ended the wait.
@@ -258,40 +248,36 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
         let machine = Machine::new(cache.space)?;
         let mut client = machine.ring("pymemcache", Library::Python("pymemcache-named"))?;
         let mut threads = 1..;
-        let mut next = |measured: Measured, warmth: Value| measured.spec(threads.next().unwrap_or(1), &warmth);
-        for measured in MEASURED {
-            let warm = json!({"percent": measured.percent, "timeoutSeconds": FILLING});
-            cache.apply(&next(measured, Value::Null)).await?;
-            cache.ready().await?;
-            let mut shop = Shop::open(measured, cache, &mut client).await?;
-            let with = seconds_of_a_rollout(&mut shop, &next(measured, warm)).await?;
-            let mut shop = Shop::open(measured, cache, &mut client).await?;
-            let without = seconds_of_a_rollout(&mut shop, &next(measured, Value::Null)).await?;
-            let longest = [&with, &without].map(|it| lasting(it).max().unwrap_or_default().as_secs_f32());
-            let lasted: Vec<Duration> = lasting(&with).collect();
-            let rarely_long = are_rarely_long(&with);
-            let [with, without] = [with, without].map(|it| ratios(&it));
-            let bound = measured.bound()?;
-            println!(
-                "{} pods, hit ratio of pymemcache in each second from the second pod on: with warmth of {} % {:.3} or more \
-                 (of {}; must {bound:.3}), without {:.3} (of {}); with {LEAST_READS} reads one lasted {longest:.1?} s at the most",
-                measured.pods,
-                measured.percent,
-                lowest(&with),
-                with.len(),
-                lowest(&without),
-                without.len(),
-            );
-            assert!(rarely_long, "many are long: {lasted:.1?}");
-            assert!(with.len() > 10 && lowest(&with) >= bound, "{with:.2?}");
-            assert!(lowest(&without) < lowest(&with), "warmth changes nothing: {with:.2?}, {without:.2?}");
-        }
+        let mut next = |warmth: Value| spec(threads.next().unwrap_or(1), &warmth);
+        let warm = json!({"percent": PERCENT, "timeoutSeconds": FILLING});
+        cache.apply(&next(Value::Null)).await?;
+        cache.ready().await?;
+        let mut shop = Shop::open(cache, &mut client).await?;
+        let with = seconds_of_a_rollout(&mut shop, &next(warm)).await?;
+        let mut shop = Shop::open(cache, &mut client).await?;
+        let without = seconds_of_a_rollout(&mut shop, &next(Value::Null)).await?;
+        let longest = [&with, &without].map(|it| lasting(it).max().unwrap_or_default().as_secs_f32());
+        let lasted: Vec<Duration> = lasting(&with).collect();
+        let rarely_long = are_rarely_long(&with);
+        let [with, without] = [with, without].map(|it| ratios(&it));
+        let bound = bound()?;
+        println!(
+            "{PODS} pods, hit ratio of pymemcache in each second from the second pod on: with warmth of {PERCENT} % {:.3} or more \
+             (of {}; must {bound:.3}), without {:.3} (of {}); with {LEAST_READS} reads one lasted {longest:.1?} s at the most",
+            lowest(&with),
+            with.len(),
+            lowest(&without),
+            without.len(),
+        );
+        assert!(rarely_long, "many are long: {lasted:.1?}");
+        assert!(with.len() > 10 && lowest(&with) >= bound, "{with:.2?}");
+        assert!(lowest(&without) < lowest(&with), "warmth changes nothing: {with:.2?}, {without:.2?}");
 
         // The last pod of a rollout may be empty yet, where the client is slow; and where the others of a new pod hold nothing,
         // nobody waits for it. So the client fills all of them, and then asks no more.
-        drop(Shop::open(LAST, cache, &mut client).await?);
-        let warmth = json!({"percent": LAST.percent, "timeoutSeconds": IDLE.as_secs()});
-        without_traffic_each_wait_ends_with_its_time(cache, &next(LAST, warmth)).await
+        drop(Shop::open(cache, &mut client).await?);
+        let warmth = json!({"percent": PERCENT, "timeoutSeconds": IDLE.as_secs()});
+        without_traffic_each_wait_ends_with_its_time(cache, &next(warmth)).await
     })
     .await
 }
@@ -322,7 +308,7 @@ fn seconds_that_last_long_are_noticed_where_they_are_not_rare() {
 
 #[test]
 fn the_pages_name_the_hit_ratio_that_is_asked_of_each_second() -> Result<()> {
-    let bound = format!("a hit ratio of at least {:.0} %", LAST.bound()? * 100.0);
+    let bound = format!("a hit ratio of at least {:.0} %", bound()? * 100.0);
     for page in ["docs/clients.md", "docs/named-pods.md"] {
         let text = read(page)?.split_whitespace().collect::<Vec<_>>().join(" ");
         let least = format!("fewer than {},{:03} reads", LEAST_READS / 1_000, LEAST_READS % 1_000);

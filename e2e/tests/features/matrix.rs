@@ -4,8 +4,8 @@
 //! it was made with, and with fresh resources of A and of B. The life of A alone, on, off and on again, does the rest:
 //! from states that are the same in every field the ways on are the same too.
 //!
-//! What the API server makes of an edit, it makes of each child alone. So a life is played only as far as it takes some child
-//! a way that no life before it took ([`Ways`]): a pair of features that meet in no child is two lives alone.
+//! What the API server makes of an edit, it makes of each value alone. So a life is played only as far as it takes some value
+//! a way that no life before it took ([`Ways`]): a pair of features that meet in no value is two lives alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::STATEFUL_SET;
 use memcached_operator::kernel::desired::Desired;
-use memcached_operator::kernel::desired::meta::{INSTANCE_LABEL, WORKLOAD_LABEL};
+use memcached_operator::kernel::desired::meta::{INSTANCE_LABEL, TEMPLATE_HASH, WORKLOAD_LABEL};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::Value;
 
@@ -43,9 +43,13 @@ fn wanted(features: &[&Feature]) -> Desired {
     Fixture::new("cache", &table::with(features.iter().copied())).children()
 }
 
-/// The ways that children have gone: of which kind, from what is wanted at one stop to what is wanted at the next.
+/// The ways that values of children have gone: of which kind, where in it, from what is wanted at one stop to what is wanted at
+/// the next.
 #[derive(Default)]
-struct Ways(BTreeSet<(ChildKind, Option<String>, Option<String>)>);
+struct Ways(BTreeSet<(ChildKind, String, Change)>);
+
+/// What a value was and becomes; `None` where there is none.
+type Change = [Option<String>; 2];
 
 impl Ways {
     /// Adds the ways of a life. Gives its stops up to the last one to which a new way leads; none where none is new.
@@ -54,15 +58,41 @@ impl Ways {
         for (place, (from, to)) in stops.iter().zip(stops.iter().skip(1)).enumerate() {
             let [from, to] = [from, to].map(|features| wanted(features));
             for kind in ChildKind::ALL {
-                let [from, to] = [&from, &to].map(|children| children.body(kind).map(Value::to_string));
-                if from != to && self.0.insert((kind, from, to)) {
-                    played = place + 2;
+                let [from, to] = [&from, &to].map(|children| values(children.body(kind)));
+                let paths: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
+                for path in paths {
+                    let change = [from.get(path).cloned(), to.get(path).cloned()];
+                    if change[0] != change[1] && self.0.insert((kind, path.clone(), change)) {
+                        played = place + 2;
+                    }
                 }
             }
         }
         stops.truncate(played);
         stops
     }
+}
+
+/// The values of a child by their paths. A list is one value, because its items may be told apart by what another feature sets;
+/// but containers are told apart by their names. Without the hash, which is another one for each pair.
+fn values(body: Option<&Value>) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut left: Vec<(String, &Value)> = body.map(|body| (String::new(), body)).into_iter().collect();
+    while let Some((path, value)) = left.pop() {
+        match value {
+            Value::Object(fields) if !fields.is_empty() => {
+                let all = fields.iter().filter(|(name, _)| *name != TEMPLATE_HASH);
+                left.extend(all.map(|(name, field)| (format!("{path}/{name}"), field)));
+            }
+            Value::Array(items) if path.ends_with("/containers") => {
+                left.extend(items.iter().map(|item| (format!("{path}/{}", item["name"]), item)));
+            }
+            _ => {
+                found.insert(path, value.to_string());
+            }
+        }
+    }
+    found
 }
 
 async fn become_ready(space: &Space, name: &str, features: &[&Feature]) -> Result<()> {

@@ -51,9 +51,7 @@ impl LiveController {
     #[must_use]
     pub fn is(&self, seen: &Controller, resource: &str) -> bool {
         match &self.0 {
-            ControllerForm::Namesake(uid) => {
-                *uid == seen.uid && seen.is_memcached() && seen.name == resource
-            }
+            ControllerForm::Namesake(uid) => *uid == seen.uid && seen.is_memcached() && seen.name == resource,
             ControllerForm::Other(controller) => **controller == *seen,
         }
     }

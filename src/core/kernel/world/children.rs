@@ -90,7 +90,9 @@ mod tests {
     fn they_are_kept_and_written_in_the_order_of_their_kinds_as_in_a_map() {
         let mut children = Children::default();
         let mut map = BTreeMap::new();
-        for kind in [ChildKind::Deployment, ChildKind::NetworkPolicy, ChildKind::Service, ChildKind::Deployment] {
+        for kind in
+            [ChildKind::Deployment, ChildKind::NetworkPolicy, ChildKind::Service, ChildKind::Deployment]
+        {
             children.get_or_default(kind).must_read = true;
             map.entry(kind).or_insert_with(ChildState::default).must_read = true;
         }
