@@ -6,17 +6,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of the body of a child, as [`of_json`] gives it. Half as long as its text, and nothing on the heap: three are kept
-/// of each child. Serialises in hexadecimal.
+/// The first half of the SHA-256 of a child's body, as [`of_json`] gives it. Three are kept of each child, and are only compared:
+/// no two bodies have the same half either. Serialises in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct BodyHash([u8; 32]);
+pub struct BodyHash([u8; 16]);
 
 impl BodyHash {
     /// The hash of this body.
     #[must_use]
     pub fn from_body(body: &Value) -> Self {
-        Self(sha256(body).into())
+        let whole: [u8; 32] = sha256(body).into();
+        let mut half = [0; 16];
+        half.copy_from_slice(&whole[..16]);
+        Self(half)
     }
 }
 
@@ -39,7 +42,7 @@ impl TryFrom<String> for BodyHash {
         let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
         let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(byte).collect();
         let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or_else(|| format!("{text:?} is no SHA-256 in hexadecimal"))
+        bytes.map(Self).ok_or_else(|| format!("{text:?} is no half of a SHA-256 in hexadecimal"))
     }
 }
 

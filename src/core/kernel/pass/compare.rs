@@ -53,7 +53,9 @@ fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind
 fn unanswered(view: &View<'_>, known: &AlteredFields, hash: BodyHash) -> Option<Unanswered> {
     let (then, now) = (&known.server_version, view.world.server_version.as_deref().unwrap_or_default());
     let same_server = then.is_empty() || now.is_empty() || then == now;
-    match (known.applied_hash == hash.to_string(), same_server) {
+    // An earlier release wrote the whole SHA-256 into the status, of which a hash is the first half.
+    let same_body = known.applied_hash.starts_with(&hash.to_string());
+    match (same_body, same_server) {
         (false, _) => Some(Unanswered::AnotherBody),
         (true, false) => Some(Unanswered::AnotherServer),
         (true, true) => None,
