@@ -15,6 +15,7 @@ pub mod quantity;
 pub mod reason;
 mod schema;
 pub mod secret_rotation;
+pub mod selector;
 pub mod spec;
 pub mod status;
 pub mod warming;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::condition::Condition;
 use super::schema::embedded;
 use super::secret_rotation::SecretRotation;
+use super::selector::Selector;
 use super::warming::Warming;
 
 /// `observedGeneration` of a resource that no operator has seen: kstatus calls an object without any status
@@ -49,8 +50,9 @@ pub struct MemcachedStatus {
     /// Pods that run the current template.
     pub updated_replicas: i32,
     /// Label selector of the pods, for the scale subresource.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub selector: String,
+    #[serde(skip_serializing_if = "Selector::is_empty")]
+    #[schemars(with = "String")]
+    pub selector: Selector,
     /// Revision of the rules by which the live pod template was rendered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_revision: Option<u32>,
@@ -267,7 +269,7 @@ impl Default for MemcachedStatus {
             replicas: 0,
             ready_replicas: 0,
             updated_replicas: 0,
-            selector: String::new(),
+            selector: Selector::default(),
             template_revision: None,
             server_list: Vec::new(),
             unserved_kinds: Vec::new(),

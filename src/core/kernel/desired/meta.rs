@@ -135,6 +135,7 @@ pub fn owner_reference(key: &Key, uid: &Uid) -> OwnerReference {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::selector::Selector;
 
     #[test]
     fn a_selector_as_text_has_its_labels_sorted() {
@@ -144,7 +145,9 @@ mod tests {
         assert_eq!(selector_text("cache"), joined(selector_labels("cache")));
         for workload in ChildKind::WORKLOADS {
             let labels = labels_of_pods("cache", workload);
-            assert_eq!(selector_text_of_pods("cache", workload), joined(labels));
+            let text = selector_text_of_pods("cache", workload);
+            assert_eq!(text, joined(labels));
+            assert!(Selector::from(text).is_ours(), "it is kept in short");
         }
     }
 }

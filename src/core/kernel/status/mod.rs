@@ -64,7 +64,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         replicas: rollout.map_or(0, |rollout| rollout.seen.replicas),
         ready_replicas: inputs.ready(),
         updated_replicas: rollout.map_or(0, rollout_progress::RolloutProgress::updated),
-        selector: meta::selector_text_of_pods(&key.name, inputs.counted),
+        selector: meta::selector_text_of_pods(&key.name, inputs.counted).into(),
         template_revision: inputs.template_revision.map(|revision| revision.0),
         server_list: inputs.servers.clone(),
         unserved_kinds: inputs.unserved.iter().map(ToString::to_string).collect(),

@@ -251,7 +251,7 @@ fn autoscaler_and_budget_see_the_named_pods_for_as_long_as_there_are_any(
             [ChildKind::StatefulSet, ChildKind::Deployment].map(|it| simulation.model.has(it));
         if has_named && has_others && simulation.requests.is_empty() {
             assert_eq!(simulation.model.scale_target(), "StatefulSet");
-            assert!(simulation.model.resource().status.selector.contains("StatefulSet"));
+            assert!(simulation.model.resource().status.selector.to_string().contains("StatefulSet"));
             assert!(simulation.model.budget_selects().to_string().contains("StatefulSet"));
             stood_beside += 1;
         }
@@ -294,7 +294,7 @@ fn autoscaler_and_budget_see_the_pods_of_before_while_the_stateful_set_cannot_be
     answer_all(&mut simulation);
     assert!(!simulation.model.has(ChildKind::StatefulSet));
     let selectors =
-        [simulation.model.resource().status.selector.clone(), simulation.model.budget_selects().to_string()];
+        [simulation.model.resource().status.selector.to_string(), simulation.model.budget_selects().to_string()];
     let names_set = selectors.iter().any(|it| it.contains("StatefulSet"));
     assert_eq!((simulation.model.scale_target().as_str(), names_set), ("Deployment", false), "{selectors:?}");
     simulation.model.pause(false);
