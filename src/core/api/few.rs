@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -47,6 +47,12 @@ impl<T> Deref for Few<T> {
 
     fn deref(&self) -> &[T] {
         self.0.as_deref().map_or(&[], |items| &items.0)
+    }
+}
+
+impl<T> DerefMut for Few<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.0.as_deref_mut().map_or(&mut [], |items| &mut items.0)
     }
 }
 
@@ -104,6 +110,12 @@ impl<T: PartialEq> PartialEq<Vec<T>> for Few<T> {
 impl<T: PartialEq<U>, U, const N: usize> PartialEq<[U; N]> for Few<T> {
     fn eq(&self, other: &[U; N]) -> bool {
         **self == *other
+    }
+}
+
+impl<T: PartialEq<U>, U> PartialEq<&[U]> for Few<T> {
+    fn eq(&self, other: &&[U]) -> bool {
+        **self == **other
     }
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::condition::Condition;
+use super::few::Few;
 use super::schema::embedded;
 use super::secret_rotation::SecretRotation;
 use super::selector::Selector;
@@ -61,20 +62,20 @@ pub struct MemcachedStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub server_list: Vec<String>,
     /// Kinds of children that the spec asks for and the API server does not serve; each is made when it does.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
-    pub unserved_kinds: Vec<String>,
+    pub unserved_kinds: Few<String>,
     /// The Secrets that went into the pod template's hash, in the version that was hashed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub secrets: Vec<SecretVersion>,
+    pub secrets: Few<SecretVersion>,
     /// How far pods are with the content of Secrets that they take in place; absent where a changed Secret replaces pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_rotation: Option<Box<SecretRotation>>,
     /// What a person should know about the cache although it runs; Events of type Warning say the same when pods are made.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
-    pub warnings: Vec<Warning>,
+    pub warnings: Few<Warning>,
     /// Why its pods roll although nobody edited the resource: at most a few caches do so at a time, and this one is among
     /// them until all its pods are available again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,18 +90,18 @@ pub struct MemcachedStatus {
     pub budgeted_rollout_stalled: bool,
     /// Fields of children that the cluster holds otherwise than they were applied: the API server drops or rewrites them, or
     /// a webhook or policy does. They are left so.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
-    pub altered_fields: Vec<AlteredFields>,
+    pub altered_fields: Few<AlteredFields>,
     /// Field managers that set fields of the pod template beside this operator, which leaves those fields as they are. Each
     /// of their changes replaces pods.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub other_field_managers: Vec<OtherFieldManager>,
+    pub other_field_managers: Few<OtherFieldManager>,
     /// What those fields weaken in the pods: a privileged container, the network of the node ...
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub weakened_by_others: Vec<String>,
+    pub weakened_by_others: Few<String>,
     /// Since when the operator has been refused what it needs; after 10 minutes the resource is stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
@@ -272,16 +273,16 @@ impl Default for MemcachedStatus {
             selector: Selector::default(),
             template_revision: None,
             server_list: Vec::new(),
-            unserved_kinds: Vec::new(),
-            secrets: Vec::new(),
+            unserved_kinds: Few::default(),
+            secrets: Few::default(),
             secret_rotation: None,
-            warnings: Vec::new(),
+            warnings: Few::default(),
             budgeted_rollout: None,
             budgeted_rollout_cause: None,
             budgeted_rollout_stalled: false,
-            altered_fields: Vec::new(),
-            other_field_managers: Vec::new(),
-            weakened_by_others: Vec::new(),
+            altered_fields: Few::default(),
+            other_field_managers: Few::default(),
+            weakened_by_others: Few::default(),
             failing_since: None,
             progressing_since: None,
             warming: None,
@@ -303,16 +304,16 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             selector: value(&raw, "selector").unwrap_or_default(),
             template_revision: value(&raw, "templateRevision"),
             server_list: values(&raw, "serverList"),
-            unserved_kinds: values(&raw, "unservedKinds"),
-            secrets: values(&raw, "secrets"),
+            unserved_kinds: values(&raw, "unservedKinds").into(),
+            secrets: values(&raw, "secrets").into(),
             secret_rotation: value(&raw, "secretRotation"),
-            warnings: values(&raw, "warnings"),
+            warnings: values(&raw, "warnings").into(),
             budgeted_rollout: value(&raw, "budgetedRollout"),
             budgeted_rollout_cause: value(&raw, "budgetedRolloutCause"),
             budgeted_rollout_stalled: value(&raw, "budgetedRolloutStalled").unwrap_or_default(),
-            altered_fields: values(&raw, "alteredFields"),
-            other_field_managers: values(&raw, "otherFieldManagers"),
-            weakened_by_others: values(&raw, "weakenedByOthers"),
+            altered_fields: values(&raw, "alteredFields").into(),
+            other_field_managers: values(&raw, "otherFieldManagers").into(),
+            weakened_by_others: values(&raw, "weakenedByOthers").into(),
             failing_since: value(&raw, "failingSince"),
             progressing_since: value(&raw, "progressingSince"),
             warming: value(&raw, "warming"),

@@ -391,10 +391,10 @@ impl Forecast {
                 let status = &resource.seen.status;
                 plan.problem = problem(status).map(|now| with_cause(now, plan.problem.take()));
                 plan.rotates_in_place = plan.rolls.is_none() && plan.children.iter().any(names_new_secrets);
-                plan.warnings.clone_from(&status.warnings);
-                plan.unserved_kinds.clone_from(&status.unserved_kinds);
-                plan.other_field_managers.clone_from(&status.other_field_managers);
-                plan.weakened_by_others.clone_from(&status.weakened_by_others);
+                plan.warnings = status.warnings.to_vec();
+                plan.unserved_kinds = status.unserved_kinds.to_vec();
+                plan.other_field_managers = status.other_field_managers.to_vec();
+                plan.weakened_by_others = status.weakened_by_others.to_vec();
             }
         }
         // The list of servers names the new pods when the former ones are gone, and it is what clients go by.

@@ -66,8 +66,8 @@ pub fn of_valid(
     // What is about to be put back is no news: the Event of that names who changed it.
     if planned.iter().any(|it| it.kind == plan.desired.workload() && it.action.writes()) {
         let before = &view.resource.seen.status;
-        inputs.other_managers.clone_from(&before.other_field_managers);
-        inputs.weakened.clone_from(&before.weakened_by_others);
+        inputs.other_managers = before.other_field_managers.to_vec();
+        inputs.weakened = before.weakened_by_others.to_vec();
     }
     inputs.missing_secrets.clone_from(&mounted_secrets.missing);
     let carries_template = inputs.rollout.as_ref().is_some_and(|rollout| rollout.carries_template);
@@ -141,7 +141,7 @@ pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> (Memc
     // What depends on the spec stays as it was said last.
     inputs.servers.clone_from(&before.server_list);
     inputs.rotation = before.secret_rotation.as_deref().cloned();
-    inputs.warnings.clone_from(&before.warnings);
+    inputs.warnings = before.warnings.to_vec();
     inputs.blocking_problem = Some(BlockingProblem::InvalidSpec(broken.to_owned()));
     inputs.turn_state = turn_state;
     with_turn(&inputs, before)
@@ -187,7 +187,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         blocking_problem: None,
         pod_problem: view.world.pods.failing(&seen.key).map(|pod| pod.problem.to_owned()),
         unmade_pods: unmade_as_told(view, replicas_expected),
-        secrets: seen.status.secrets.clone(),
+        secrets: seen.status.secrets.to_vec(),
         rotation: None,
         warmth_wait: None,
         warnings: Vec::new(),

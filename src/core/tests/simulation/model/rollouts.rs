@@ -61,8 +61,8 @@ impl Model {
             resource.status.template_generation = None;
             resource.status.budgeted_rollout_cause = None;
             resource.status.budgeted_rollout_stalled = false;
-            resource.status.warnings = Vec::new();
-            for secret in &mut resource.status.secrets {
+            resource.status.warnings = Vec::new().into();
+            for secret in resource.status.secrets.iter_mut() {
                 (secret.keys, secret.warnings, secret.certificate_not_after) = Default::default();
                 (secret.invalid, secret.invalid_resource_version) = Default::default();
             }
