@@ -71,7 +71,7 @@ pub fn of_json(value: &Value) -> String {
     hex(&sha256(value))
 }
 
-fn sha256(value: &Value) -> impl AsRef<[u8]> + Into<[u8; 32]> + std::ops::Deref<Target = [u8]> {
+pub(super) fn sha256(value: &Value) -> impl AsRef<[u8]> + Into<[u8; 32]> + std::ops::Deref<Target = [u8]> {
     let mut hasher = Sha256::new();
     feed(&mut hasher, value);
     hasher.finalize()
@@ -130,7 +130,7 @@ fn feed(hasher: &mut Sha256, value: &Value) {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         for nibble in [byte >> 4, byte & 15] {
             text.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));

@@ -18,6 +18,7 @@ pub mod field_managers;
 pub mod field_path;
 pub mod go_operator;
 pub mod hash;
+pub mod hash_text;
 pub mod instance_metrics;
 pub mod json_text;
 pub mod known_versions;

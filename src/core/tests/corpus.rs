@@ -139,7 +139,7 @@ fn rendered(at: usize, spec: Value) -> Line {
         Some((revision.0, json!(template?)))
     };
     Line {
-        intent_hash: intent.hash(),
+        intent_hash: intent.hash().into(),
         templates: Revision::ALL.iter().filter_map(render).collect(),
         secret_hash: fixture.secret_hash.clone(),
         restart_trigger: fixture.restart_trigger.clone(),

@@ -11,6 +11,7 @@ use super::revision::Revision;
 use crate::api::spec::Rotation;
 use crate::kernel::diff;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
+use crate::kernel::hash_text::HashText;
 
 /// The source of a live template: the hash of its intent, and its revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +19,7 @@ pub struct LiveTemplate {
     /// `memcached.c5c3.io/template-revision`.
     pub revision: Revision,
     /// `memcached.c5c3.io/template-hash`.
-    pub hash: String,
+    pub hash: HashText,
     /// `memcached.c5c3.io/default-images`; `None` stands for [`BUILT_IN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Box<DefaultImages>>,
@@ -45,14 +46,14 @@ impl LiveTemplate {
     /// Whether the template was rendered from an intent with this hash and this way of taking changed Secrets. The hash
     /// does not tell the second, so that an operator that knows one way only finds its own hash.
     #[must_use]
-    pub fn is_of(&self, hash: &str, rotation: Rotation) -> bool {
-        self.hash == hash && self.revision.rotates(rotation)
+    pub fn is_of(&self, hash: &HashText, rotation: Rotation) -> bool {
+        self.hash == *hash && self.revision.rotates(rotation)
     }
 
     /// Whether this intent, whose hash is `hash`, needs no other pods: it is the one that the template was rendered from, or
     /// that but for the content of Secrets that the pods take in place.
     #[must_use]
-    pub fn serves(&self, intent: &Intent<'_>, hash: &str) -> bool {
+    pub fn serves(&self, intent: &Intent<'_>, hash: &HashText) -> bool {
         let rotation = intent.spec.security.rotation;
         let but_for_secrets = || {
             let before = Intent { secret_hash: self.secret_hash.as_deref(), ..intent.clone() };
@@ -74,7 +75,7 @@ impl LiveTemplate {
         };
         let annotation = |name| said(name).filter(|_| by_us(name));
         let revision = Revision(annotation(TEMPLATE_REVISION)?.parse().ok()?);
-        let hash = annotation(TEMPLATE_HASH)?.to_owned();
+        let hash = annotation(TEMPLATE_HASH)?.into();
         let images = match said(DEFAULT_IMAGES) {
             Some(_) => Some(Box::new(DefaultImages::from_annotation(annotation(DEFAULT_IMAGES)?)?)),
             None => None,

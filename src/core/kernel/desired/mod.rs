@@ -47,6 +47,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::hash_text::HashText;
 use super::object::ChildKind;
 use workload::Rendered;
 
@@ -56,7 +57,7 @@ pub struct Desired {
     /// The rules that rendered the pod template.
     pub revision: Revision,
     /// [`Intent::hash`] of what the pod template was rendered from.
-    pub template_hash: String,
+    pub template_hash: HashText,
     /// Whole objects without uid. They hold only fields that we own and no empty list, empty map or null, except for
     /// what users wrote. A kind that is missing is not wanted.
     pub bodies: BTreeMap<ChildKind, Value>,

@@ -20,7 +20,8 @@ use crate::api::spec::{
     AntiAffinity, GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Security,
     Tls, Validated,
 };
-use crate::kernel::{diff, hash};
+use crate::kernel::diff;
+use crate::kernel::hash_text::HashText;
 
 /// The part of an intent that reaches the pods, as it is hashed. Names, order and meaning of these fields are
 /// frozen: another hash for the same intent rolls every cache to the newest revision.
@@ -117,17 +118,17 @@ impl Intent<'_> {
     /// revision can still tell that nothing changed, and an edit of a field that an old revision does not render still
     /// counts as an edit.
     #[must_use]
-    pub fn hash(&self) -> String {
+    pub fn hash(&self) -> HashText {
         of_spec(self.spec, self.secret_hash, self.restart_trigger)
     }
 }
 
 /// The same of a spec, with the content of its Secrets and the restart trigger that pods have.
 #[must_use]
-pub fn of_spec(spec: &Validated, secret_hash: Option<&str>, restart_trigger: Option<&str>) -> String {
+pub fn of_spec(spec: &Validated, secret_hash: Option<&str>, restart_trigger: Option<&str>) -> HashText {
     let mut reaches_pods = json!(ReachesPods::new(spec, secret_hash, restart_trigger));
     diff::drop_empty(&mut reaches_pods);
-    hash::of_json(&reaches_pods)
+    HashText::of_json(&reaches_pods)
 }
 
 /// The same requests and limits, each amount in one spelling.

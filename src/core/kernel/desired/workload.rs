@@ -10,6 +10,7 @@ use super::live_template::LiveTemplate;
 use super::revision::Revision;
 use super::{deployment, meta, pod, stateful_set};
 use crate::api::spec::Workload;
+use crate::kernel::hash_text::HashText;
 
 /// A workload and how its template was rendered.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +20,7 @@ pub struct Rendered {
     /// The rules used.
     pub revision: Revision,
     /// [`Intent::hash`].
-    pub template_hash: String,
+    pub template_hash: HashText,
 }
 
 /// Renders the workload that the spec asks for; see [`super::children`] for the choice of the revision.
@@ -38,7 +39,7 @@ pub fn workload(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
     });
     let mut annotations = BTreeMap::from([
         (meta::TEMPLATE_REVISION.to_owned(), revision.0.to_string()),
-        (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),
+        (meta::TEMPLATE_HASH.to_owned(), template_hash.to_string()),
     ]);
     annotations.extend(images.to_annotation().map(|images| (meta::DEFAULT_IMAGES.to_owned(), images)));
     // The Secret hash also stands on the workload, so that the operator knows it after a restart. The template has no usable

@@ -15,6 +15,7 @@ use crate::kernel::desired::{self, Desired, Intent, LiveTemplate, Revision};
 use crate::kernel::diff::{self, Differences};
 use crate::kernel::field_path::Path;
 use crate::kernel::hash::BodyHash;
+use crate::kernel::hash_text::HashText;
 use crate::kernel::live::{self, Live};
 use crate::kernel::object::ChildKind;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
@@ -152,7 +153,7 @@ impl<'a> DesiredChildren<'a> {
 
     /// [`Intent::hash`].
     #[must_use]
-    pub fn template_hash(&self) -> &str {
+    pub fn template_hash(&self) -> &HashText {
         &self.rendered_hashes.template_hash
     }
 

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::kernel::desired::{Desired, Intent, LiveTemplate, Revision};
 use crate::kernel::hash::BodyHash;
+use crate::kernel::hash_text::HashText;
 use crate::kernel::object::ChildKind;
 
 /// Hashes of the desired children, and a hash of the inputs that they were rendered from. The other inputs (spec, restart
@@ -16,7 +17,7 @@ pub struct RenderedHashes {
     /// [`Desired::revision`].
     pub revision: Revision,
     /// [`Desired::template_hash`].
-    pub template_hash: String,
+    pub template_hash: HashText,
     /// Hash of each body.
     hashes: Box<[(ChildKind, BodyHash)]>,
 }

@@ -27,8 +27,8 @@ fn lives(of: &Intent<'_>) -> Vec<Option<LiveTemplate>> {
     vec![
         None,
         Some(LiveTemplate { images: images.clone(), ..own.clone() }),
-        Some(LiveTemplate { hash: "another".to_owned(), images, ..own.clone() }),
-        Some(LiveTemplate { hash: "another".to_owned(), ..own.clone() }),
+        Some(LiveTemplate { hash: "another".into(), images, ..own.clone() }),
+        Some(LiveTemplate { hash: "another".into(), ..own.clone() }),
         Some(LiveTemplate { secret_hash: Some("content".to_owned()), ..own.clone() }),
         Some(LiveTemplate { revision: Revision(1), ..own.clone() }),
         Some(LiveTemplate { revision: Revision::GO_OPERATOR, preserved: of_go, ..own.clone() }),

@@ -453,7 +453,7 @@ proptest! {
     fn another_hash_or_none_gives_the_newest_revision(fixture in fixture(), revision in 0_u32..9) {
         let live = LiveTemplate {
             revision: Revision(revision),
-            hash: "another".to_owned(),
+            hash: "another".into(),
             preserved: PreservedMetadata::default(),
             images: None,
             secret_hash: None,
