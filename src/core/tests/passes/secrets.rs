@@ -90,7 +90,8 @@ fn with_client_certificates(findings: &[SecretFinding], keys: &[&str]) -> World 
         resource_version: "7".to_owned(),
         keys: keys.iter().map(ToString::to_string).collect(),
         ..SecretVersion::default()
-    }].into();
+    }]
+    .into();
     world
 }
 
@@ -156,7 +157,8 @@ fn with_an_unreadable_secret(carried: &str, started_with: &str) -> World {
         resource_version: "7".to_owned(),
         keys: vec!["password-file".to_owned()],
         ..SecretVersion::default()
-    }].into();
+    }]
+    .into();
     world
 }
 
@@ -207,7 +209,8 @@ fn the_end_of_the_certificate_that_pods_have_is_in_the_status_while_the_next_one
         keys: keys.to_vec(),
         certificate_not_after: Some(Time(Timestamp::UNIX_EPOCH)),
         ..SecretVersion::default()
-    }].into();
+    }]
+    .into();
     let status = run(&world).requests.into_iter().find_map(|request| match request {
         Request::WriteStatus(StatusWrite { status, .. }) => Some(status),
         _ => None,

@@ -293,8 +293,10 @@ fn autoscaler_and_budget_see_the_pods_of_before_while_the_stateful_set_cannot_be
     }
     answer_all(&mut simulation);
     assert!(!simulation.model.has(ChildKind::StatefulSet));
-    let selectors =
-        [simulation.model.resource().status.selector.to_string(), simulation.model.budget_selects().to_string()];
+    let selectors = [
+        simulation.model.resource().status.selector.to_string(),
+        simulation.model.budget_selects().to_string(),
+    ];
     let names_set = selectors.iter().any(|it| it.contains("StatefulSet"));
     assert_eq!((simulation.model.scale_target().as_str(), names_set), ("Deployment", false), "{selectors:?}");
     simulation.model.pause(false);
