@@ -3,16 +3,18 @@
 //!
 //! No metrics are served, so that the controller only keeps the number of pods between its bounds.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
+use e2e::testing::control_plane::kill_at_write::CutOffs;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{at_once, await_ready, children, in_space, ready};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::status_history::{StatusHistory, StatusWatch};
 use e2e::testing::{Space, await_answer};
+use futures::future::try_join_all;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
@@ -24,9 +26,6 @@ use serde_json::{Value, json};
 use crate::quiet;
 use crate::world;
 
-/// A kill at this point of a write leaves behind what one just before the next write would, and of the last write, too:
-/// nothing that the operator knew outlives it.
-const WRITTEN_AND_UNANSWERED: Position = Position::BeforeTheAnswer;
 /// Who scales a workload by hand.
 const HAND: &str = "hand";
 
@@ -40,6 +39,8 @@ struct Scenario {
     fewest: i64,
     /// Pods in the end.
     end: i64,
+    /// How many writes it takes: so many kills are played side by side, and the others afterwards, if it has become more.
+    writes: usize,
 }
 
 enum Play {
@@ -74,35 +75,35 @@ fn named(mut spec: Value) -> Value {
 /// Those with the most writes first, so that none of them is left to run alone. A StatefulSet is one more value: once of each
 /// play, and of the change from one kind to the other.
 fn scenarios() -> Vec<Scenario> {
-    let scenario = |name, before: &[Value], play, fewest, end| {
+    let scenario = |name, before: &[Value], play, fewest, end, writes| {
         let before = before.to_vec();
-        Scenario { name, before, play, fewest, end }
+        Scenario { name, before, play, fewest, end, writes }
     };
     let exporter = with_exporter;
     let spec = Play::Spec;
     vec![
-        scenario("named while on", &[on(0, (4, 5)), on(0, (2, 5))], spec(named(on(0, (2, 5)))), 2, 4),
-        scenario("on with an exporter", &[off(3)], spec(exporter(on(3, (2, 4)))), 2, 3),
-        scenario("on from the start", &[], spec(on(0, (2, 4))), 2, 2),
-        scenario("on, from fewer than the fewest", &[off(1)], spec(on(1, (3, 4))), 3, 3),
-        scenario("on, from more than the most", &[off(4)], spec(on(4, (2, 3))), 2, 3),
-        scenario("scaled by hand to too many", &[on(0, (2, 4))], Play::Scale(9), 2, 4),
-        scenario("scaled by hand to too few", &[on(0, (2, 4))], Play::Scale(1), 2, 2),
-        scenario("on from zero", &[off(0)], spec(on(0, (2, 4))), 2, 2),
-        scenario("off", &[on(3, (2, 4))], spec(off(3)), 2, 3),
-        scenario("off, while somebody deletes it", &[on(3, (2, 4))], Play::SpecAndDelete(off(3)), 2, 3),
-        scenario("off with an exporter", &[exporter(on(3, (2, 4)))], spec(exporter(off(3))), 2, 3),
-        scenario("the fewest raised", &[on(0, (2, 4))], spec(on(0, (3, 4))), 2, 3),
-        scenario("the most lowered", &[on(0, (4, 5))], spec(on(0, (2, 3))), 2, 3),
-        scenario("on", &[off(3)], spec(on(3, (2, 4))), 2, 3),
-        scenario("on again", &[on(3, (2, 4)), off(3)], spec(on(3, (2, 4))), 2, 3),
-        scenario("on, the count to return to changed at once", &[off(3)], spec(on(1, (2, 4))), 2, 3),
-        scenario("scaled by hand within bounds", &[on(0, (2, 4))], Play::Scale(4), 2, 4),
-        scenario("on over named pods", &[named(off(3))], spec(named(on(3, (2, 4)))), 2, 3),
-        scenario("off over named pods", &[named(on(3, (2, 4)))], spec(named(off(3))), 2, 3),
-        scenario("named pods scaled by hand", &[named(on(0, (2, 4)))], Play::Scale(4), 2, 4),
-        scenario("somebody deletes it", &[on(3, (2, 4))], Play::SpecAndDelete(on(3, (2, 4))), 2, 2),
-        scenario("the count to return to changed", &[on(3, (2, 4))], spec(on(1, (2, 4))), 2, 2),
+        scenario("named while on", &[on(0, (4, 5)), on(0, (2, 5))], spec(named(on(0, (2, 5)))), 2, 4, 11),
+        scenario("on with an exporter", &[off(3)], spec(exporter(on(3, (2, 4)))), 2, 3, 15),
+        scenario("on from the start", &[], spec(on(0, (2, 4))), 2, 2, 12),
+        scenario("on, from fewer than the fewest", &[off(1)], spec(on(1, (3, 4))), 3, 3, 9),
+        scenario("on, from more than the most", &[off(4)], spec(on(4, (2, 3))), 2, 3, 8),
+        scenario("scaled by hand to too many", &[on(0, (2, 4))], Play::Scale(9), 2, 4, 7),
+        scenario("scaled by hand to too few", &[on(0, (2, 4))], Play::Scale(1), 2, 2, 8),
+        scenario("on from zero", &[off(0)], spec(on(0, (2, 4))), 2, 2, 7),
+        scenario("off", &[on(3, (2, 4))], spec(off(3)), 2, 3, 7),
+        scenario("off, while somebody deletes it", &[on(3, (2, 4))], Play::SpecAndDelete(off(3)), 2, 3, 7),
+        scenario("off with an exporter", &[exporter(on(3, (2, 4)))], spec(exporter(off(3))), 2, 3, 8),
+        scenario("the fewest raised", &[on(0, (2, 4))], spec(on(0, (3, 4))), 2, 3, 6),
+        scenario("the most lowered", &[on(0, (4, 5))], spec(on(0, (2, 3))), 2, 3, 6),
+        scenario("on", &[off(3)], spec(on(3, (2, 4))), 2, 3, 4),
+        scenario("on again", &[on(3, (2, 4)), off(3)], spec(on(3, (2, 4))), 2, 3, 4),
+        scenario("on, the count to return to changed at once", &[off(3)], spec(on(1, (2, 4))), 2, 3, 5),
+        scenario("scaled by hand within bounds", &[on(0, (2, 4))], Play::Scale(4), 2, 4, 2),
+        scenario("on over named pods", &[named(off(3))], spec(named(on(3, (2, 4)))), 2, 3, 4),
+        scenario("off over named pods", &[named(on(3, (2, 4)))], spec(named(off(3))), 2, 3, 8),
+        scenario("named pods scaled by hand", &[named(on(0, (2, 4)))], Play::Scale(4), 2, 4, 3),
+        scenario("somebody deletes it", &[on(3, (2, 4))], Play::SpecAndDelete(on(3, (2, 4))), 2, 2, 2),
+        scenario("the count to return to changed", &[on(3, (2, 4))], spec(on(1, (2, 4))), 2, 2, 2),
     ]
 }
 
@@ -215,21 +216,34 @@ impl Scenario {
         Ok(())
     }
 
-    /// Plays it under an operator that is killed at a write of its own. Gives whether there was such a write.
-    async fn cut_short(&self, space: &Space, name: &str, cut: AtWrite) -> Result<bool> {
-        let cut = Arc::new(cut);
-        let operator = Operator::start(space, Arc::clone(&cut) as Arc<_>, cut.kill.clone()).await?;
-        self.play(space, name).await?;
-        let ended = tokio::select! {
-            ended = self.await_end(space, name) => ended,
-            () = cut.reached() => Ok(()),
-        };
-        let fired = cut.fired();
+    fn plan(&self, number: usize) -> String {
+        format!("{}, killed before the answer of write {number}", self.name)
+    }
+
+    /// Brings a resource to where the scenario begins, for a kill at this write.
+    async fn begin(&self, space: &Space, number: usize) -> Result<Run> {
+        let name = format!("run-{number:02}");
+        self.prepare(space, &name).await?;
+        let watch = StatusWatch::follow(&space.client(), space.name(), &name).await?;
+        Ok(Run { number, name, watch })
+    }
+
+    /// Plays it on each of these resources, which are cut off from their operator at the writes of their runs. Then the operator is
+    /// killed. Gives the numbers of the writes that there were.
+    async fn cut_short(&self, space: &Space, runs: &[Run]) -> Result<Vec<usize>> {
+        let cut_offs = Arc::new(CutOffs::new(runs.iter().map(|run| (run.name.clone(), run.number))));
+        let operator = Operator::start(space, Arc::clone(&cut_offs) as Arc<_>, Kill::default()).await?;
+        let plays = runs.iter().map(async |run| {
+            self.play(space, &run.name).await.with_context(|| self.plan(run.number))?;
+            let ended = tokio::select! {
+                ended = self.await_end(space, &run.name) => ended,
+                () = cut_offs.reached(&run.name) => Ok(()),
+            };
+            if cut_offs.fired(&run.name) { Ok(()) } else { ended.with_context(|| self.plan(run.number)) }
+        });
+        try_join_all(plays).await?;
         operator.kill().await?;
-        if !fired {
-            ended?;
-        }
-        Ok(fired)
+        Ok(runs.iter().filter(|run| cut_offs.fired(&run.name)).map(|run| run.number).collect())
     }
 
     /// Plays it under an operator that nobody kills.
@@ -246,39 +260,53 @@ impl Scenario {
         operator.end().await
     }
 
-    /// Plays it with a kill at every write, one after the other, until there is none. Gives how many there were.
+    /// Plays it with a kill at each of these writes, side by side. Gives the numbers of the writes that there were.
+    async fn kills(&self, space: &Space, numbers: RangeInclusive<usize>) -> Result<Vec<usize>> {
+        let faultless = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        let runs = try_join_all(numbers.map(|number| self.begin(space, number))).await?;
+        faultless.kill().await?;
+        let fired = self.cut_short(space, &runs).await?;
+        let faultless = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        let ends = runs
+            .iter()
+            .map(async |run| self.await_end(space, &run.name).await.with_context(|| self.plan(run.number)));
+        try_join_all(ends).await?;
+        quiet::nobody_writes(space).await.context(self.name)?;
+        for run in &runs {
+            self.judge(&run.watch.history().await?).with_context(|| self.plan(run.number))?;
+        }
+        faultless.kill().await?;
+        Ok(fired)
+    }
+
+    /// Plays it with a kill at every write, until there is none. Gives how many there were.
     async fn every_write(&self, space: &Space) -> Result<usize> {
         let _kubelet = Kubelet::start(space);
-        let run = |number| format!("run-{number}");
-        let mut faultless = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        self.prepare(space, &run(1)).await?;
-        for number in 1.. {
-            let plan = || format!("{}, killed {WRITTEN_AND_UNANSWERED:?} of write {number}", self.name);
-            let (name, next) = (run(number), run(number + 1));
-            let watch = StatusWatch::follow(&space.client(), space.name(), &name).await?;
-            faultless.kill().await?;
-            let fired = self.cut_short(space, &name, AtWrite::new(number, WRITTEN_AND_UNANSWERED)).await;
-            let fired = fired.with_context(plan)?;
-            faultless = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-            if fired {
-                // Whoever brings this one to its end can make the next one meanwhile.
-                let ended = async { self.await_end(space, &name).await.with_context(plan) };
-                tokio::try_join!(ended, self.prepare(space, &next))?;
+        let (mut cuts, mut numbers) = (0, 1..=self.writes + 1);
+        loop {
+            let last = *numbers.end();
+            let fired = self.kills(space, numbers).await?;
+            cuts += fired.len();
+            if !fired.contains(&last) {
+                return Ok(cuts);
             }
-            self.judge(&watch.history().await?).with_context(plan)?;
-            if !fired {
-                quiet::nobody_writes(space).await.with_context(plan)?;
-                faultless.kill().await?;
-                return Ok(number - 1);
-            }
-            space.api::<Memcached>().delete(&name, &DeleteParams::background()).await?;
+            numbers = last + 1..=last + 2;
         }
-        anyhow::bail!("there is always another write")
     }
+}
+
+/// A resource that is cut off from its operator at a write.
+struct Run {
+    number: usize,
+    name: String,
+    watch: StatusWatch,
 }
 
 /// Scenarios at a time.
 const AT_ONCE: usize = 12;
+/// Of those that are played with a kill at every write: each has as many resources at once as it has writes, and their autoscalers
+/// never rest.
+const KILLED_AT_ONCE: usize = 6;
 
 #[tokio::test]
 async fn an_autoscaler_and_the_operator_never_fight() -> Result<()> {
@@ -305,7 +333,7 @@ async fn an_autoscaler_and_an_operator_that_is_killed_at_any_write_never_fight()
         .await?;
         Ok(points)
     });
-    let points = at_once(AT_ONCE, lanes).await?;
+    let points = at_once(KILLED_AT_ONCE, lanes).await?;
     let cuts = points.iter().sum::<usize>();
     println!("{} scenarios of autoscaling, {cuts} cut points, none with too few pods", scenarios.len());
     ensure!(cuts >= scenarios.len() * 2, "each scenario has some writes");
