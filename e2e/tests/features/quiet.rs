@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use e2e::testing::audit::AuditLog;
 use e2e::testing::{Space, await_answer};
 
-/// How long nobody may write: more than a round of the autoscaler, which goes around every 2 s here.
-const QUIET: Duration = Duration::from_secs(3);
+/// How long nobody may write: more than a round of the autoscaler, which goes around every 5 s here (`e2e/src/control_plane.rs`).
+const QUIET: Duration = Duration::from_secs(6);
 
 /// Waits until for some seconds nobody has written a workload of the namespace, nor the operator anything.
 pub(crate) async fn nobody_writes(space: &Space) -> Result<()> {
