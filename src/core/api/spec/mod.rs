@@ -133,7 +133,7 @@ pub struct MemcachedSpec {
     /// Resource requests and limits of the memcached container. A memory limit has to leave room for
     /// maxMemoryMB plus 32Mi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    pub resources: Option<Box<Resources>>,
     /// Whether the operator changes nothing, and only goes on reporting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
@@ -156,13 +156,13 @@ pub struct MemcachedSpec {
     pub autoscaling: Option<Box<AutoscalingSpec>>,
     /// Settings of the Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service: Option<ServiceSpec>,
+    pub service: Option<Box<ServiceSpec>>,
     /// Settings of the pods that say nothing about memcached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Box<PodSettingsSpec>>,
     /// How pods replace each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<RolloutSpec>,
+    pub rollout: Option<Box<RolloutSpec>>,
 }
 
 /// A spec that keeps every rule, with every default resolved: the only input of what builds children. A section that
@@ -292,12 +292,12 @@ fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Va
     let image = image::validate(findings, "spec.image", image.as_deref()).unwrap_or(DEFAULT_IMAGE).to_owned();
     let unset = MemcachedConfig::default();
     let memcached = memcached::validate(findings, memcached.as_ref().unwrap_or(&unset));
-    let requirements = resources::validate_memcached(findings, resources.as_ref(), memcached.max_memory_mb);
+    let requirements = resources::validate_memcached(findings, resources.as_deref(), memcached.max_memory_mb);
     let high_availability = high_availability::validate(findings, high_availability.as_deref(), pods);
     let monitoring = monitoring::validate(findings, monitoring.as_deref());
     let security = security::validate(findings, security_spec.as_deref());
     let beside = autoscaling::beside_memcached(monitoring.as_ref(), &security);
-    let requests = autoscaling::Requests { memcached: resources.as_ref(), beside: beside.as_ref() };
+    let requests = autoscaling::Requests { memcached: resources.as_deref(), beside: beside.as_ref() };
     let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests, workload);
     let tell_figures = monitoring.is_some() || security::asks_for_agent(security_spec.as_deref());
     let prerequisites = rollout::WarmthPrerequisites { workload, tell_figures };
@@ -312,9 +312,9 @@ fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Va
         monitoring,
         security,
         autoscaling,
-        service_annotations: service::validate(findings, service.as_ref()),
+        service_annotations: service::validate(findings, service.as_deref()),
         pod: pod::validate(findings, pod.as_deref()),
-        rollout: rollout::validate(findings, rollout.as_ref(), &prerequisites),
+        rollout: rollout::validate(findings, rollout.as_deref(), &prerequisites),
         tolerated: Vec::new(),
     };
     valid.tolerated = std::mem::take(&mut findings.tolerated);

@@ -161,7 +161,8 @@ fn a_pod_that_does_not_say_what_it_holds_is_not_taken_for_an_empty_one() {
 fn warming_with_a_secret() -> Simulation {
     let mut simulation = with_a_secret(NAMED_WITH_SECRET);
     simulation.model.change_spec(|spec| {
-        spec.rollout = Some(RolloutSpec { warmth: Some(WarmthSpec::default()), ..RolloutSpec::default() });
+        let rollout = RolloutSpec { warmth: Some(WarmthSpec::default()), ..RolloutSpec::default() };
+        spec.rollout = Some(Box::new(rollout));
         spec.monitoring = Some(Box::new(MonitoringSpec { enabled: Some(true), ..MonitoringSpec::default() }));
     });
     run(&mut simulation);

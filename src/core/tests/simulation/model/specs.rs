@@ -96,7 +96,7 @@ pub(super) fn spec(variant: u8) -> MemcachedSpec {
         let monitoring =
             is_warm.then(|| Box::new(MonitoringSpec { enabled: Some(true), ..MonitoringSpec::default() }));
         return MemcachedSpec {
-            rollout,
+            rollout: rollout.map(Box::new),
             monitoring,
             workload: Some(STATEFUL_SET.to_owned()),
             image: (variant == NEVER_SERVES).then(|| BROKEN.to_owned()),
