@@ -57,8 +57,8 @@ pub struct Live {
     /// What the Go operator left to us and nobody took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub go_operator: Option<Box<GoOperatorFields>>,
-    /// [`SeenChild::entry`].
-    pub entry: Option<usize>,
+    /// [`SeenChild::entry`]; a record with thousands of entries is longer than any object.
+    pub(super) entry: Option<u16>,
     /// The status, if the child is a Deployment or a StatefulSet.
     pub rollout: Option<Box<SeenRollout>>,
     /// Whether all pods of a StatefulSet were once seen with the template that it has now. A pod that is away later comes back
@@ -116,6 +116,12 @@ impl Deref for Live {
 }
 
 impl Live {
+    /// The place of our entry in managedFields.
+    #[must_use]
+    pub fn entry(&self) -> Option<usize> {
+        self.entry.map(usize::from)
+    }
+
     /// Pods that a workload asks for.
     #[must_use]
     pub fn asked(&self) -> i32 {
@@ -168,7 +174,7 @@ impl Live {
         let is_same = self.uid == *uid
             && has_same_controller
             && self.orphan.is_none()
-            && self.entry == *entry
+            && self.entry() == *entry
             && self.go_operator.is_none()
             && go_operator.is_none()
             && self.managers == *managers
@@ -315,7 +321,7 @@ impl From<SeenChild> for Live {
         };
         let live = Self {
             workload: (workload != LiveWorkload::default()).then(|| Box::new(workload)),
-            entry: seen.entry,
+            entry: seen.entry.and_then(|at| at.try_into().ok()),
             uid: seen.uid,
             resource_version: seen.resource_version,
             generation: seen.generation,

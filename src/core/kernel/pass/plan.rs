@@ -241,10 +241,10 @@ fn may_be_left(view: &View<'_>, kind: ChildKind) -> bool {
 fn before_apply(kind: ChildKind, desired: &DesiredChildren<'_>, live: &Live) -> Option<Action> {
     let leaves_replicas = kind.is_workload() && desired.leaves_replicas();
     let take_over =
-        live.go_operator.as_ref().map(|fields| fields.edits_to_take_over(live.entry, leaves_replicas));
+        live.go_operator.as_ref().map(|fields| fields.edits_to_take_over(live.entry(), leaves_replicas));
     // An apply that omits replicas while we own the field would set it to 1.
     let give_up = || {
-        let entry = live.entry.filter(|_| leaves_replicas && live.owns_replicas)?;
+        let entry = live.entry().filter(|_| leaves_replicas && live.owns_replicas)?;
         let entry = entry.to_string();
         let field = ["metadata", "managedFields", &entry, "fieldsV1"];
         Some(vec![removal(PointerBuf::from_tokens(field.into_iter().chain(REPLICAS.split('/').skip(1))))])
