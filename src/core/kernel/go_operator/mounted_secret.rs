@@ -14,7 +14,7 @@ use crate::kernel::live::Live;
 /// The hash of the Go operator on the pods of a Deployment that nobody took over yet.
 #[must_use]
 pub fn hash_on_pods(live: &Live) -> Option<String> {
-    live.unrecorded.as_ref()?.preserved().secret_hash
+    live.unrecorded.as_ref()?.preserved().secret_hash.map(String::from)
 }
 
 /// Asks for a digest of the whole Secret, if it is the only one.

@@ -40,10 +40,10 @@ pub struct PreservedMetadata {
     /// The Secret hash on the pods. It is one hash over all values of all Secrets, which the digests of single values
     /// do not give; the hash that we compare by stands on the Deployment meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_hash: Option<String>,
+    pub secret_hash: Option<Box<str>>,
     /// The label that names the image's version: made from the image, which is compared itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
+    pub version: Option<Box<str>>,
 }
 
 impl PreservedMetadata {
@@ -57,7 +57,7 @@ impl PreservedMetadata {
     #[must_use]
     pub fn from_template(template: &Value) -> Self {
         let text = |map, name| {
-            template.pointer(map).and_then(|all| Value::get(all, name)?.as_str()).map(str::to_owned)
+            template.pointer(map).and_then(|all| Value::get(all, name)?.as_str()).map(Box::from)
         };
         Self {
             secret_hash: text("/metadata/annotations", meta::SECRET_HASH),
@@ -138,7 +138,7 @@ pub fn template(intent: &Intent<'_>, preserved: &PreservedMetadata) -> PodTempla
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect();
     let mut labels = meta::selector_labels(&intent.key.name);
-    labels.extend(preserved.version.iter().map(|version| (VERSION_LABEL.to_owned(), version.clone())));
+    labels.extend(preserved.version.iter().map(|version| (VERSION_LABEL.to_owned(), version.to_string())));
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels),

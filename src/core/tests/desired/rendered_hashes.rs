@@ -22,7 +22,7 @@ fn lives(of: &Intent<'_>) -> Vec<Option<LiveTemplate>> {
     };
     let mirrored = DefaultImages { memcached: "a.example/memcached:1.6".into(), ..DefaultImages::default() };
     let images = Some(Box::new(mirrored));
-    let of_go = PreservedMetadata { secret_hash: None, version: Some("1.6".to_owned()) };
+    let of_go = PreservedMetadata { secret_hash: None, version: Some("1.6".into()) };
     let later = Revision(9);
     vec![
         None,
