@@ -98,7 +98,7 @@ mod tests {
             let selector = Selector::from(text);
             let written = serde_json::to_value(&selector).unwrap();
             assert_eq!((selector.to_string(), written), (text.to_owned(), text.into()));
-            assert_eq!(selector.is_ours(), [&ours, &named, &twice].contains(&&text.to_owned()), "{text}");
+            assert_eq!(selector.is_ours(), [ours.as_str(), &named, &twice].contains(&text), "{text}");
             assert_eq!(selector.is_empty(), text.is_empty());
         }
     }

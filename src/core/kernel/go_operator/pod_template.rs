@@ -56,9 +56,8 @@ impl PreservedMetadata {
     /// Reads it from a live pod template.
     #[must_use]
     pub fn from_template(template: &Value) -> Self {
-        let text = |map, name| {
-            template.pointer(map).and_then(|all| Value::get(all, name)?.as_str()).map(Box::from)
-        };
+        let text =
+            |map, name| template.pointer(map).and_then(|all| Value::get(all, name)?.as_str()).map(Box::from);
         Self {
             secret_hash: text("/metadata/annotations", meta::SECRET_HASH),
             version: text("/metadata/labels", VERSION_LABEL),

@@ -1,8 +1,9 @@
 //! All that the operator knows: a fold over events. Pure; owned by the reconciler, read by the pass.
 //!
 //! An object is kept only until a pass has compared it with the desired one. After that only the result of the
-//! comparison and a few facts are kept, some 450 bytes for each child. With its spec and its status a resource takes less than
-//! 5 kB; the test `heap` holds the figure. What few resources have stands in a box, so that the others do not pay for it.
+//! comparison and a few facts are kept, some 250 bytes for each child and as much again for a workload. With its spec and its status
+//! a resource takes 3 kB; the test `heap` holds the figure. What few resources have stands in a box, or in a list of eight
+//! bytes while it is empty ([`crate::api::few`]), so that the others do not pay for it. Of what is only compared a hash is kept.
 
 pub mod children;
 pub mod pods;
