@@ -23,7 +23,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 /// The files of a program of tests, `properties` or `control_plane`, or of the unit tests, `lib`.
 fn sources(program: &str) -> Vec<String> {
     let places = match program {
-        "lib" => vec![root().join("src")],
+        "lib" => vec![root().join("src"), root().join("e2e/src")],
         _ => {
             ["tests", "src/core/tests", "e2e/tests"].map(|folder| root().join(folder).join(program)).to_vec()
         }
