@@ -55,10 +55,18 @@ fn python(arguments: &[&str]) -> Command {
 
 const JAR: &str = "/usr/share/java/spymemcached.jar";
 
-fn java(arguments: &[&str]) -> Command {
+/// A program that lives for seconds ends before code of the second compiler, or a collector with threads of its own, pays off.
+const SHORT_LIVED: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
+
+/// Java, with these classes.
+fn java_with(classes: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("java");
-    command.args(["-cp", JAR]).args(arguments);
+    command.args(SHORT_LIVED).args(["-cp", classes]).args(arguments);
     command
+}
+
+fn java(arguments: &[&str]) -> Command {
+    java_with(JAR, arguments)
 }
 
 /// The Java program that measures, which is of two files, so that it has to be compiled: once for all tests.
@@ -67,13 +75,12 @@ fn hit_ratios_of_java(locator: &str) -> Command {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hit-ratios");
         let files = ["HitRatios.java", "SpymemcachedNamed.java"].map(program);
         let mut compiler = std::process::Command::new("javac");
+        compiler.args(SHORT_LIVED.map(|option| format!("-J{option}")));
         let status = compiler.args(["-cp", JAR, "-d"]).arg(&folder).args(files).status();
         assert!(status.is_ok_and(|it| it.success()), "javac (`scripts/prerequisites tests`)");
         folder
     });
-    let mut command = Command::new("java");
-    command.args(["-cp", &format!("{JAR}:{}", CLASSES.display()), "HitRatios", locator]);
-    command
+    java_with(&format!("{JAR}:{}", CLASSES.display()), &["HitRatios", locator])
 }
 
 /// What a program prints, and what it says when it fails. No more run at once than there are processors on the smallest machine:
