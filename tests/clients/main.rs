@@ -19,7 +19,7 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio::process::Command;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use memcached_process::Memcached;
 use memcached_process::test_times::Wait;
@@ -83,13 +83,22 @@ fn hit_ratios_of_java(locator: &str) -> Command {
     java_with(&format!("{JAR}:{}", CLASSES.display()), &["HitRatios", locator])
 }
 
-/// What a program prints, and what it says when it fails. No more run at once than there are processors on the smallest machine:
-/// a dozen that start keep one another from a processor.
-async fn output(command: &mut Command) -> Result<String, String> {
+/// The turn of a program. No more have one at once than there are processors on the smallest machine: a dozen that start keep one
+/// another from a processor.
+async fn turn() -> SemaphorePermit<'static> {
     static PROCESSORS: Semaphore = Semaphore::const_new(2);
-    let turn = Wait::begin("programs of other tests end");
-    let _processor = PROCESSORS.acquire().await.expect("it is never closed");
-    drop(turn);
+    let _wait = Wait::begin("programs of other tests end");
+    PROCESSORS.acquire().await.expect("it is never closed")
+}
+
+/// What a program prints, and what it says when it fails. It has a turn until it ends.
+async fn output(command: &mut Command) -> Result<String, String> {
+    let _turn = turn().await;
+    output_beside_others(command).await
+}
+
+/// As [`output`], where whoever starts the program gives it a turn for as long as it works.
+async fn output_beside_others(command: &mut Command) -> Result<String, String> {
     let _wait = Wait::begin("the program ends");
     let run = command.kill_on_drop(true).output();
     let output = tokio::time::timeout(DEADLINE, run).await.expect("the program took too long");
