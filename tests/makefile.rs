@@ -28,7 +28,6 @@ case "$*" in
 *"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
 *"--test fleet"*) part=with-a-cluster ;;
 *"--test chart"*) part=waiting ;;
-*"--test clients"*) part=clients ;;
 *"--test latency"*) part=latency ;;
 *"--test leader"*) part=leader ;;
 *--doc*) part=examples ;;
@@ -54,8 +53,8 @@ const SEARCHING_CARGO: &str =
     "#!/bin/sh\necho \"$PROPTEST_CASES $*\" >> asked\n[ \"$(wc -l < asked)\" -ne \"$(cat finds)\" ]\n";
 /// How many cases of each property a search tries.
 const CASES: &str = "20000";
-const PARTS: [&str; 9] =
-    ["oldest", "newest", "waiting", "clients", "with-a-cluster", "others", "examples", "latency", "leader"];
+const PARTS: [&str; 8] =
+    ["oldest", "newest", "waiting", "with-a-cluster", "others", "examples", "latency", "leader"];
 
 fn write(folder: &TempDir, name: &str, text: &str) {
     let path = folder.path().join(name);
@@ -91,7 +90,6 @@ fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
         "src/core/tests/simulation/main.rs",
         "tests/metrics.rs",
         "e2e/tests/chart/main.rs",
-        "tests/clients/main.rs",
         "e2e/tests/control_plane/main.rs",
         "e2e/tests/demo.rs",
         "e2e/tests/features/main.rs",
@@ -158,8 +156,6 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
         assert_eq!(self::removals(&read(&folder, "did")), removals, "{said}");
         let before = read(&folder, "before-with-a-cluster");
         assert!(before.contains("down --name tests-newest\n"), "it takes the processors: {before}");
-        let before = read(&folder, "before-clients");
-        assert!(before.contains("down --name tests-that-wait\n"), "it takes the processors: {before}");
     }
 }
 
@@ -272,7 +268,6 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
         ("latency", 0),
         ("leader", 0),
         ("chart", 0),
-        ("clients", 0),
         ("demo", 0),
         ("metrics", 1),
         ("simulation", 1),
@@ -369,7 +364,7 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
         }
         if parts == beside {
             // Nor did what follows the lanes start beside one.
-            for part in ["clients", "with-a-cluster", "examples", "latency", "leader"] {
+            for part in ["with-a-cluster", "examples", "latency", "leader"] {
                 assert_eq!(read(&folder, &format!("asked-{part}")), "", "{signal}");
             }
         }

@@ -14,7 +14,7 @@ use e2e::testing::cache::install;
 use e2e::testing::control_plane::certificates;
 use e2e::testing::guide::{Guide, OF_THE_RELEASE, README, TUTORIAL, pages_of_the_demo};
 use e2e::testing::unique;
-use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, paths, process};
+use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, down, paths, process};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -224,14 +224,21 @@ fn the_demo_can_be_shown_again_and_leaves_nothing() -> Result<()> {
     every_sample_becomes_ready(&cluster)?;
     pages_work_on_the_demo(&cluster)?;
 
-    // The operator of a demo that is interrupted goes with the cluster, as that of a whole one does.
-    let interrupted = until(&demo, " is ready\n")?;
-    let last = operators(cluster.folder());
-    assert!(last.len() == 1 && last != now, "{now:?}, {last:?}: {interrupted}");
     assert!(demo.remove()?.contains("are gone"));
     assert_eq!(leftovers_of(&cluster), Vec::<String>::new());
     assert_eq!(host.additions(), Vec::<PathBuf>::new());
     assert!(demo.remove()?.contains("there is no demo"));
+    Ok(())
+}
+
+#[test]
+fn down_ends_the_operator_of_the_demo_too() -> Result<()> {
+    let demo = Demo::new("local", Path::new("/no/kubeconfig"))?;
+    let interrupted = until(&demo, " is ready\n")?;
+    let cluster = Cluster::find(&demo.name)?.context("it is up")?;
+    assert_eq!(operators(cluster.folder()).len(), 1, "{interrupted}");
+    assert!(down(&demo.name)?);
+    assert_eq!(leftovers_of(&cluster), Vec::<String>::new());
     Ok(())
 }
 

@@ -105,6 +105,30 @@ fn borrowed_cache(folder: &Path) -> Result<PathBuf> {
     Ok(cache)
 }
 
+#[tokio::test]
+async fn a_node_is_ready_after_up_and_up_and_down_can_be_repeated() -> Result<()> {
+    let _turn = turn().await;
+    let name = unique("ready");
+    let _cleanup = Cleanup::for_cluster(&name)?;
+    let host = Host::now();
+    Kubernetes::build()?;
+    let first = succeed(e2e(&["up", "--name", &name]))?;
+    assert!(first.contains("is up (Node)"), "{first}");
+    let cluster = Cluster::find(&name)?.context("it is up")?;
+    in_namespace_of(&cluster, "pod", async |space| run_memcached(space, "memcached:1.6").await.map(|_| ()))
+        .await?;
+    let again = succeed(e2e(&["up", "--name", &name]))?;
+    assert!(again.contains("is already up (Node)"), "{again}");
+    assert_eq!(Cluster::find(&name)?.context("it is up")?.processes(), cluster.processes());
+    assert!(succeed(e2e(&["status", "--name", &name]))?.contains("is up"));
+    assert!(succeed(e2e(&["down", "--name", &name]))?.contains("is gone"));
+    assert_eq!(leftovers_of(&cluster), Vec::<String>::new());
+    assert_eq!(host.additions(), Vec::<PathBuf>::new());
+    assert!(succeed(e2e(&["down", "--name", &name]))?.contains("is not up"));
+    assert!(!e2e(&["status", "--name", &name]).output()?.status.success());
+    Ok(())
+}
+
 #[test]
 fn who_asks_for_a_cluster_that_is_not_there_is_told_what_makes_it() -> Result<()> {
     let nowhere = tempfile::TempDir::new()?;
@@ -136,34 +160,25 @@ async fn broken_while_its_api_server_stands_still(cluster: &Cluster) -> Result<O
     Ok(broken)
 }
 
-/// `up` again leaves all as it is.
-fn up_can_be_repeated(cluster: &Cluster) -> Result<()> {
-    let name = cluster.name();
-    let again = succeed(e2e(&["up", "--name", name]))?;
-    ensure!(again.contains("is already up (Node)"), "{again}");
-    assert_eq!(Cluster::find(name)?.context("it is up")?.processes(), cluster.processes());
-    assert!(succeed(e2e(&["status", "--name", name]))?.contains("is up"));
-    Ok(())
-}
-
-/// After kill -9 of everything `up` makes it anew; after another one `down` leaves nothing, and can be repeated.
-async fn everything_is_killed_and_made_anew_and_removed(cluster: &Cluster) -> Result<()> {
-    let name = cluster.name();
+#[tokio::test]
+async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> Result<()> {
+    let _turn = turn().await;
+    let name = unique("killed");
+    let cluster = TemporaryCluster::up(&name, Shape::Node).await?;
+    in_namespace_of(&cluster, "pod", async |space| run_memcached(space, "memcached:1.6").await.map(|_| ()))
+        .await?;
+    assert_eq!(broken_while_its_api_server_stands_still(&cluster).await?, None);
     process::kill_all(cluster.processes())?;
     assert!(cluster.broken().await.is_some());
-    let anew = succeed(e2e(&["up", "--name", name]))?;
-    ensure!(anew.contains("making it anew") && anew.contains("is up (Node)"), "{anew}");
-    let second = Cluster::find(name)?.context("it is up")?;
+    let second = Cluster::shared(&name, Shape::Node).await?;
     assert_eq!(second.broken().await, None);
     process::kill_all(&process::marked(second.folder()))?;
     // As if `up` had been killed between starting a process and recording it.
     let stray = process::Launch { name: "stray", program: "/bin/sleep".into(), args: vec!["600".into()] };
     let stray = process::Process::start(&stray, second.folder(), Path::new("/dev/null"))?;
     assert!(stray.is_running());
-    assert!(succeed(e2e(&["down", "--name", name]))?.contains("is gone"));
-    assert_eq!([leftovers_of(cluster), leftovers_of(&second)].concat(), Vec::<String>::new());
-    assert!(succeed(e2e(&["down", "--name", name]))?.contains("is not up"));
-    assert!(!e2e(&["status", "--name", name]).output()?.status.success());
+    assert!(down(&name)?);
+    assert_eq!([leftovers_of(&cluster), leftovers_of(&second)].concat(), Vec::<String>::new());
     Ok(())
 }
 
@@ -202,23 +217,14 @@ async fn pods_resolve_names_and_run_loaded_images(cluster: &Cluster) -> Result<(
     .await
 }
 
-/// All in one test: to make a node and to remove it takes longer than what is asked of it.
 #[tokio::test]
-async fn two_clusters_at_once_do_not_meet_and_one_comes_back_after_kill_minus_9_of_everything_and_leaves_nothing()
+async fn two_clusters_at_once_do_not_meet_and_pods_resolve_services_by_name_and_run_images_that_were_loaded()
 -> Result<()> {
     let _turn = turn().await;
     let (name, other) = (unique("one"), unique("two"));
-    let _cleanup = Cleanup::for_cluster(&name)?;
-    let host = Host::now();
-    Kubernetes::build()?;
-    let up = tokio::task::spawn_blocking({
-        let name = name.clone();
-        move || succeed(e2e(&["up", "--name", &name]))
-    });
-    let (said, second) = tokio::join!(up, TemporaryCluster::up(&other, Shape::Node));
-    let (said, second) = (said??, second?);
-    assert!(said.contains("is up (Node)"), "{said}");
-    let first = Cluster::find(&name)?.context("it is up")?;
+    let (first, second) =
+        tokio::join!(TemporaryCluster::up(&name, Shape::Node), TemporaryCluster::up(&other, Shape::Node));
+    let (first, second) = (first?, second?);
     assert_ne!(first.slot(), second.slot());
     let body = async |space: &Space| {
         let (service, _) = run_memcached(space, "memcached:1.6").await?;
@@ -230,17 +236,13 @@ async fn two_clusters_at_once_do_not_meet_and_one_comes_back_after_kill_minus_9_
     let (one, two) =
         tokio::join!(in_namespace_of(&first, "meet", body), in_namespace_of(&second, "meet", body));
     one.and(two)?;
-    let gone = (*second).clone();
-    drop(second);
+    let gone = (*first).clone();
+    drop(first);
     assert_eq!(leftovers_of(&gone), Vec::<String>::new());
-    assert_eq!(first.broken().await, None);
-    in_namespace_of(&first, "after", body).await?;
-    pods_resolve_names_and_run_loaded_images(&first).await?;
-    up_can_be_repeated(&first)?;
-    assert_eq!(broken_while_its_api_server_stands_still(&first).await?, None);
-    everything_is_killed_and_made_anew_and_removed(&first).await?;
-    assert_eq!(host.additions(), Vec::<PathBuf>::new());
-    Ok(())
+    assert_eq!(second.broken().await, None);
+    in_namespace_of(&second, "after", body).await?;
+    // It needs a cluster, and none of its own.
+    pods_resolve_names_and_run_loaded_images(&second).await
 }
 
 #[tokio::test]
@@ -248,8 +250,9 @@ async fn a_failed_up_names_the_component_shows_its_last_lines_and_cleans_up() ->
     let _turn = turn().await;
     let scratch = std::env::temp_dir().join(unique("failed"));
     let cache = borrowed_cache(&scratch)?;
-    // One of the host, and one of the node: a kubelet is waited for together with coredns, and whichever ends is told of.
-    for (family, program) in [(Family::Etcd, "etcd"), (Family::CoreDns, "coredns")] {
+    for (family, program) in
+        [(Family::Kubernetes, "kubelet"), (Family::Etcd, "etcd"), (Family::CoreDns, "coredns")]
+    {
         let name = unique("failed");
         let file = cache.join(family.build()?.file_name().context("a folder has a name")?).join(program);
         let kept = file.with_extension("kept");
@@ -324,7 +327,7 @@ async fn a_program_that_is_killed_takes_its_cluster_along() -> Result<()> {
 
 #[tokio::test]
 async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_once() -> Result<()> {
-    let (machine, _time) = turn().await;
+    let _turn = turn().await;
     let cluster = TemporaryCluster::up(&unique("bare"), Shape::ApiServer).await?;
     assert_eq!(
         cluster.processes().iter().map(|one| &one.name).collect::<Vec<_>>(),
@@ -354,8 +357,6 @@ async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_onc
         .await?;
         assert!(requests.iter().all(|one| one.resource == "services" && one.namespace == space.name()));
         assert_eq!(mine(log.since(log.mark()?)?), vec![]);
-        // What is left is to wait: the next test begins.
-        drop(machine);
         let limit = Duration::from_secs(15);
         let late =
             space.wait_within::<Service>("cache", "it is gone", limit, |service| service.is_none()).await;

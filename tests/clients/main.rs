@@ -19,7 +19,7 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio::process::Command;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
 use memcached_process::Memcached;
 use memcached_process::test_times::Wait;
@@ -55,18 +55,10 @@ fn python(arguments: &[&str]) -> Command {
 
 const JAR: &str = "/usr/share/java/spymemcached.jar";
 
-/// A program that lives for seconds ends before code of the second compiler, or a collector with threads of its own, pays off.
-const SHORT_LIVED: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
-
-/// Java, with these classes.
-fn java_with(classes: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new("java");
-    command.args(SHORT_LIVED).args(["-cp", classes]).args(arguments);
-    command
-}
-
 fn java(arguments: &[&str]) -> Command {
-    java_with(JAR, arguments)
+    let mut command = Command::new("java");
+    command.args(["-cp", JAR]).args(arguments);
+    command
 }
 
 /// The Java program that measures, which is of two files, so that it has to be compiled: once for all tests.
@@ -75,30 +67,22 @@ fn hit_ratios_of_java(locator: &str) -> Command {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hit-ratios");
         let files = ["HitRatios.java", "SpymemcachedNamed.java"].map(program);
         let mut compiler = std::process::Command::new("javac");
-        compiler.args(SHORT_LIVED.map(|option| format!("-J{option}")));
         let status = compiler.args(["-cp", JAR, "-d"]).arg(&folder).args(files).status();
         assert!(status.is_ok_and(|it| it.success()), "javac (`scripts/prerequisites tests`)");
         folder
     });
-    java_with(&format!("{JAR}:{}", CLASSES.display()), &["HitRatios", locator])
+    let mut command = Command::new("java");
+    command.args(["-cp", &format!("{JAR}:{}", CLASSES.display()), "HitRatios", locator]);
+    command
 }
 
-/// The turn of a program. No more have one at once than there are processors on the smallest machine: a dozen that start keep one
-/// another from a processor.
-async fn turn() -> SemaphorePermit<'static> {
-    static PROCESSORS: Semaphore = Semaphore::const_new(2);
-    let _wait = Wait::begin("programs of other tests end");
-    PROCESSORS.acquire().await.expect("it is never closed")
-}
-
-/// What a program prints, and what it says when it fails. It has a turn until it ends.
+/// What a program prints, and what it says when it fails. No more run at once than there are processors on the smallest machine:
+/// a dozen that start keep one another from a processor.
 async fn output(command: &mut Command) -> Result<String, String> {
-    let _turn = turn().await;
-    output_beside_others(command).await
-}
-
-/// As [`output`], where whoever starts the program gives it a turn for as long as it works.
-async fn output_beside_others(command: &mut Command) -> Result<String, String> {
+    static PROCESSORS: Semaphore = Semaphore::const_new(2);
+    let turn = Wait::begin("programs of other tests end");
+    let _processor = PROCESSORS.acquire().await.expect("it is never closed");
+    drop(turn);
     let _wait = Wait::begin("the program ends");
     let run = command.kill_on_drop(true).output();
     let output = tokio::time::timeout(DEADLINE, run).await.expect("the program took too long");

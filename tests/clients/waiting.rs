@@ -8,10 +8,9 @@ use std::time::Duration;
 use rstest::rstest;
 use tokio::net::TcpListener;
 use tokio::process::Command;
-use tokio::sync::SemaphorePermit;
 
 use super::memcached_process::test_times::TestTime;
-use super::{java, output_beside_others, program, programs, python, turn};
+use super::{java, output, program, programs, python};
 
 /// How long the programs wait for an answer: on their page, and here. A cache is given up on after a second; a machine that runs
 /// tests may stand still for longer, and that is no miss.
@@ -76,44 +75,29 @@ async fn each_ring_waits_for_an_answer_as_long_as_it_says(
     #[case] start: fn(&str) -> Command,
 ) {
     let _time = TestTime::begin();
-    // Both at once: each has a server of its own.
-    tokio::join!(
-        waits_as_long_as_it_says(of_addresses, start, |port, _| vec!["127.0.0.1".to_owned(), port]),
-        waits_as_long_as_it_says(of_names, start, |_, list| vec![list]),
-    );
-}
-
-/// Plays this program as the page shows it, and with the timeouts of these tests. It is told the port of its server, or the file
-/// that lists it.
-async fn waits_as_long_as_it_says(
-    name: &str,
-    start: fn(&str) -> Command,
-    arguments: fn(String, String) -> Vec<String>,
-) {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port().to_string();
     let list = tempfile::NamedTempFile::new().unwrap();
     fs::write(list.path(), format!("127.0.0.1:{port}\n")).unwrap();
-    let arguments = arguments(port, list.path().display().to_string());
-    let shown = programs().join(name).display().to_string();
-    let (mut as_shown, mut patient) = (start(&shown), start(&program(name)));
-    let until_it_waits = turn().await;
-    tokio::select! {
-        gave_up = output_beside_others(as_shown.args(&arguments)) => assert_ne!(gave_up, Ok("hello\n".to_owned())),
-        never = take_and_keep(&silent, Duration::MAX, until_it_waits) => never,
-    }
-    let until_it_waits = turn().await;
-    tokio::select! {
-        ended = output_beside_others(patient.args(&arguments)) => panic!("{name} gave up before its own time: {ended:?}"),
-        () = take_and_keep(&silent, LONGER_THAN_BY_DEFAULT, until_it_waits) => {}
+    let list = list.path().display().to_string();
+    let arguments: [(&str, &[&str]); 2] = [(of_addresses, &["127.0.0.1", &port]), (of_names, &[&list])];
+    for (name, arguments) in arguments {
+        let shown = programs().join(name).display().to_string();
+        let (mut as_shown, mut patient) = (start(&shown), start(&program(name)));
+        tokio::select! {
+            gave_up = output(as_shown.args(arguments)) => assert_ne!(gave_up, Ok("hello\n".to_owned())),
+            never = take_and_keep(&silent, Duration::MAX) => never,
+        }
+        tokio::select! {
+            ended = output(patient.args(arguments)) => panic!("{name} gave up before its own time: {ended:?}"),
+            () = take_and_keep(&silent, LONGER_THAN_BY_DEFAULT) => {}
+        }
     }
 }
 
-/// Takes connections, reads nothing and answers nothing, until so long after the first one. Whoever has connected only waits, and
-/// its turn ends.
-async fn take_and_keep(silent: &TcpListener, time: Duration, turn: SemaphorePermit<'_>) {
+/// Takes connections, reads nothing and answers nothing, until so long after the first one.
+async fn take_and_keep(silent: &TcpListener, time: Duration) {
     let mut kept = vec![silent.accept().await.unwrap()];
-    drop(turn);
     let more = async {
         loop {
             kept.push(silent.accept().await.unwrap());

@@ -26,8 +26,6 @@ const GOES_ON: &str = "...";
 pub(crate) const KEYS: i32 = 5000;
 /// Where Debian puts the Java client.
 const JAR: &str = "/usr/share/java/spymemcached.jar";
-/// As in `tests/clients`: second compiler and threads of a collector cost more than they spare in minutes.
-const SHORT_LIVED: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 
 /// A library and how it is told to make its ring.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +57,6 @@ impl Machine {
     /// Compiles the Java program once for all rings.
     pub(crate) fn with_java(self) -> Result<Self> {
         let mut javac = std::process::Command::new("javac");
-        javac.args(SHORT_LIVED.map(|option| format!("-J{option}")));
         javac.args(["-cp", JAR, "-d"]).arg(self.folder.path());
         javac.args(["HitRatios.java", "SpymemcachedNamed.java"].map(program));
         let output = javac.output().context("no javac: run `scripts/prerequisites tests`")?;
@@ -109,8 +106,9 @@ impl Machine {
             Library::Python(ring) => vec![python()?, program("hit_ratios.py"), ring.to_owned()],
             Library::Java(ring) => {
                 let classes = format!("{JAR}:{}", self.folder.path().display());
-                let [compiler, collector] = SHORT_LIVED;
-                ["java", compiler, collector, "-cp", &classes, "HitRatios", ring].map(str::to_owned).into()
+                ["java", "-XX:TieredStopAtLevel=1", "-cp", &classes, "HitRatios", ring]
+                    .map(str::to_owned)
+                    .into()
             }
         };
         let mut command = self.in_a_pod(words);
