@@ -173,7 +173,8 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     };
     let follow_pages = || -> Result<()> {
         open(INSTALLING)?.shell(THERE)?;
-        for page in pages_of_a_release()?.iter().filter(|page| *page != INSTALLING) {
+        for page in pages_of_a_release()?.iter().filter(|page| ![INSTALLING, BACKUP].contains(&page.as_str()))
+        {
             open(page)?.run_all().with_context(|| page.clone())?;
             // The next page may ask each of the operator's pods.
             open(page)?.shell(NONE_IS_GOING).with_context(|| format!("after {page}"))?;

@@ -39,10 +39,7 @@ impl TryFrom<String> for BodyHash {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(byte).collect();
-        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or_else(|| format!("{text:?} is no half of a SHA-256 in hexadecimal"))
+        from_hex(&text).map(Self).ok_or_else(|| format!("{text:?} is no half of a SHA-256 in hexadecimal"))
     }
 }
 
@@ -62,6 +59,19 @@ pub(crate) mod or_empty {
         let text = String::deserialize(from)?;
         (!text.is_empty()).then(|| BodyHash::try_from(text)).transpose().map_err(D::Error::custom)
     }
+}
+
+/// The bytes of a text that [`hex`] gives for so many; `None` for any other text.
+pub(super) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let is_ours = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+    if text.len() != 2 * N || !text.bytes().all(is_ours) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
 }
 
 /// SHA-256 of a JSON value in hexadecimal, independent of the order in which its maps were built: a library

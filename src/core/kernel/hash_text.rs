@@ -28,22 +28,9 @@ impl HashText {
     }
 }
 
-/// The bytes of a text that comes out of them again as it was.
-fn bytes(text: &str) -> Option<[u8; 32]> {
-    let is_ours = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
-    if text.len() != 64 || !text.bytes().all(is_ours) {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
-}
-
 impl From<&str> for HashText {
     fn from(text: &str) -> Self {
-        Self(bytes(text).map_or_else(|| HashForm::Text(text.into()), HashForm::Sha256))
+        Self(hash::from_hex(text).map_or_else(|| HashForm::Text(text.into()), HashForm::Sha256))
     }
 }
 
